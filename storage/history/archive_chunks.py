@@ -99,7 +99,7 @@ def group_height(stored: StoredStream, group: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class ArchiveRegion:
     """Buckets of one statistic: some rows (sites) of the records from number `begin` to before `end`.
 
     Args:
@@ -145,7 +145,9 @@ def segments(connection: Connection, stored: StoredStream, line: Timeline, tier:
         yield 1, first, end
 
 
-def read_region(connection: Connection, stored: StoredStream, region: Region, *, with_positions: bool) -> Buckets:
+def read_region(
+    connection: Connection, stored: StoredStream, region: ArchiveRegion, *, with_positions: bool
+) -> Buckets:
     """Return the buckets of a region.
 
     Where retention has thinned this tier away, the values of a coarser bucket stand in the first bucket that it covers.
@@ -190,7 +192,9 @@ def read_strange(
     return (np.concatenate(ordinals), np.concatenate(values)) if ordinals else (np.empty(0, np.int64), np.empty(0))
 
 
-def _read_records(connection: Connection, stored: StoredStream, region: Region) -> tuple[Buckets, NDArray[np.bool_]]:
+def _read_records(
+    connection: Connection, stored: StoredStream, region: ArchiveRegion
+) -> tuple[Buckets, NDArray[np.bool_]]:
     """Return buckets of one record each, and which of them a chunk holds."""
     columns = [region.column]
     values, present, found = read_archived(connection, stored, columns, region.rows, region.begin, region.end)
@@ -206,7 +210,7 @@ def _read_records(connection: Connection, stored: StoredStream, region: Region) 
 
 
 def _read_tier(
-    connection: Connection, stored: StoredStream, region: Region, *, with_positions: bool
+    connection: Connection, stored: StoredStream, region: ArchiveRegion, *, with_positions: bool
 ) -> tuple[Buckets, NDArray[np.bool_]]:
     """Return buckets of a tier, and which of them a chunk holds."""
     begin, end, tier = region.begin, region.end, region.tier

@@ -12,7 +12,7 @@ from tsdownsample import MinMaxDownsampler
 from ..metric_series import ROOT_SITE, Matrix, Series, split_metric
 from ..records import Layout
 from ..schema.row_statements import SCALAR, STEP, StoredStream, read_streams
-from .archive_chunks import Region, choose_tier, read_hot, read_region, read_strange, segments
+from .archive_chunks import ArchiveRegion, choose_tier, read_hot, read_region, read_strange, segments
 from .buckets import Buckets
 from .hot_records import FIRST, LAST, Timeline, read_timeline
 
@@ -252,7 +252,7 @@ def _points(
     strange: list[tuple[int, NDArray[np.int64]]] = []
     total = 0
     for tier, begin, end in segments(connection, stored, line, choose_tier(len(line), -(-limit // 2))):
-        region = read_region(connection, stored, Region(column, rows, begin, end, tier), with_positions=True)
+        region = read_region(connection, stored, ArchiveRegion(column, rows, begin, end, tier), with_positions=True)
         starts = np.arange(begin, end, tier)
         finite = np.flatnonzero(region.present[0] > region.non_finite[0])
         parts.append((starts[finite] + region.low_at[0, finite], region.low[0, finite]))
@@ -277,7 +277,9 @@ def _columns(
     """Yield buckets of one statistic over a timeline, the hot records as buckets of one."""
     sites = tuple(stored.layout.sites[row] for row in rows)
     for tier, begin, end in segments(connection, stored, line, choose_tier(len(line), -(-limit // 4))):
-        region = read_region(connection, stored, Region(column, slice(None), begin, end, tier), with_positions=False)
+        region = read_region(
+            connection, stored, ArchiveRegion(column, slice(None), begin, end, tier), with_positions=False
+        )
         steps = line.steps[begin - line.offset : end - line.offset : tier]
         few = region if len(rows) == len(region.low) else Buckets(*(array[rows] for array in region.arrays()))
         yield MatrixPart(sites, steps, few.low, few.high, few.non_finite, few.present)
