@@ -274,8 +274,8 @@ class Trades:
 class Distillation:
     """Cross-entropy with the teacher's probabilities, the logits of both divided by the temperature.
 
-    It makes gradients vanish rather than the model robust (Carlini and Wagner 2017, arXiv:1608.04644): check the masking
-    verdict of `evaluate`.
+    It makes gradients vanish rather than the model robust (Carlini and Wagner 2017, arXiv:1608.04644): check the
+    masking verdict of `evaluate`.
 
     Args:
         teacher: Wrapped, of either framework; trained at the same temperature in the paper.
