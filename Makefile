@@ -1,4 +1,4 @@
-# The commands of the README. Everything lives in .venv; nothing outside the checkout is touched.
+# The commands of the README. Everything is installed into .venv; nothing outside the checkout is changed.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH ?= torch==2.13.0
 MINDSPORE ?= mindspore==2.10.0
@@ -19,11 +19,11 @@ demo: .venv/.installed
 dashboard: .venv/.installed
 	@exec $(BIN)/mindscope dashboard $(STORE) $(ARGS)
 
-# Two test processes on two cores: a BLAS that starts threads of its own in each only waits for itself.
+# Two test processes on two cores: more BLAS threads would only wait for each other.
 test test-all test-mindspore test-trainers: export OPENBLAS_NUM_THREADS = 1
 test test-all test-mindspore test-trainers: export OMP_NUM_THREADS = 1
 
-# The browser comes after the rest and alone: it watches real trainings, which two busy cores would starve.
+# Browser tests run last and alone: they watch real trainings, which need a free core.
 test: .venv/.installed-test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not browser" $(ARGS)
 	$(BIN)/python -m pytest -m browser $(ARGS) || [ $$? = 5 ]
@@ -32,11 +32,11 @@ test: .venv/.installed-test
 test-all: .venv/.installed-test
 	MINDSCOPE_TEST_ALL=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
-# MindSpore's wheels want NumPy 1 and 2.8 GB: an environment of its own, kept apart from the locked one.
+# MindSpore's wheels need NumPy 1 and 2.8 GB: they get an environment of their own.
 test-mindspore: .venv-mindspore/.installed
 	.venv-mindspore/bin/python -m pytest tests/probe/mindspore $(ARGS)
 
-# The Triton kernels in Triton's own interpreter, which needs no GPU; its wheel takes a gigabyte, so it stays apart.
+# The Triton kernels in Triton's interpreter, which needs no GPU; its wheel takes a gigabyte, so it has its own folder.
 test-triton: .venv/.installed-test .triton/.installed
 	TRITON_INTERPRET=1 PYTHONPATH=.triton $(BIN)/python -m pytest tests/probe/kernels/test_device.py $(ARGS)
 
@@ -53,13 +53,13 @@ check: .venv/.installed-test .check/mindscope
 bench: .venv/.installed-test
 	@set -e; for name in monitor_overhead store diagnosis engine; do $(BIN)/python benchmarks/$$name.py $(ARGS); done
 
-# The generated parts of the documentation: catalogues, the page of benchmarks, the picture of the dashboard.
+# The generated parts of the documentation: catalogues, the page of benchmarks, screenshots of the dashboard.
 docs: .venv/.installed-test
-	for module in framework.primitive_catalogue probe.catalogue insight.catalogue armour.attack_catalogue; do $(BIN)/python -m mindscope.$$module; done
+	for module in framework.primitive_catalogue probe.collector_catalogue insight.rule_catalogue armour.attack_catalogue; do $(BIN)/python -m mindscope.$$module; done
 	$(BIN)/python benchmarks/render.py
 	MINDSCOPE_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/end_to_end/test_browser_pages.py tests/end_to_end/test_insight_pages.py
 
-# Needs uv; writes what `pip install --require-hashes` reads.
+# Needs uv; writes the files for `pip install --require-hashes`.
 lock:
 	printf 'setuptools>=77\n' > .venv/build.in
 	uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header --no-annotate -q \
@@ -81,7 +81,7 @@ clean:
 	@scratch=$$(mktemp -d) && $(BIN)/mindscope demo --steps 2 --no-dashboard --store "$$scratch" >/dev/null && rm -r "$$scratch"
 	@touch $@
 
-# torch first: what it needs is then pinned by the lock; its CPU wheel is enough.
+# torch first: the lock then pins its dependencies; its CPU wheel is enough.
 .venv/.installed-test: .venv/.installed requirements-test.lock
 	$(PIP) install '$(TORCH)'
 	$(PIP) install --require-hashes -r requirements-test.lock
@@ -97,7 +97,7 @@ clean:
 	  pytest pytest-timeout hypothesis
 	@touch $@
 
-# What .venv has is seen from here, and none of it is installed again: torch in its CPU build most of all.
+# This environment sees the packages of .venv and does not install them again, torch's CPU build above all.
 .venv-trainers/.installed: .venv/.installed-test
 	$(BIN)/python -m venv .venv-trainers
 	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \

@@ -1,4 +1,4 @@
-"""mindscope watches a training run from the inside and tells what goes wrong, where, since when and why."""
+"""mindscope watches a training run from the inside and says what goes wrong, where, since when and why."""
 
 from importlib import import_module
 
@@ -10,12 +10,12 @@ __all__ = ["__version__", "diagnose", "open_store", "quantity", "watch"]
 
 
 def __getattr__(name: str) -> object:
-    """Public names load on first use: importing one folder never pays for the others."""
+    """Import a public name on first use: importing one package never loads the others."""
     if name not in _WHERE:
         raise AttributeError(f"module 'mindscope' has no attribute {name!r}; it has {', '.join(__all__)}")
     return getattr(import_module(_WHERE[name], __name__), name)
 
 
 def __dir__() -> list[str]:
-    """What is there, with the names that load on first use."""
+    """Return the names of the module, with those that load on first use."""
     return sorted({*globals(), *__all__})

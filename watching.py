@@ -1,4 +1,4 @@
-"""Where probe, storage and insight meet: a monitor whose records are diagnosed on their way into a store."""
+"""Join probe, storage and insight: a monitor whose records are diagnosed on their way into a store."""
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -28,34 +28,34 @@ def watch(
     run_id: str | None = None,
     resume: str | None = None,
 ) -> Monitor:
-    """A monitor that records the training of the model and diagnoses it while it runs.
+    """Record the training of the model, diagnose it while it runs, and return the monitor.
 
     Args:
         model: A torch Module, a MindSpore Cell or an engine Cell.
-        optimizer: The one that steps its parameters, or several; None takes whichever turns out to (torch).
+        optimizer: The optimizer that steps its parameters, or several; None finds it at the first step (torch only).
         store: A folder, `postgresql+psycopg://...`, `memory:`, or a store that is open already.
-        config: A YAML or JSON file, a mapping, or nothing: every quantity at every step.
+        config: A YAML or JSON file, or a mapping; None records every quantity at every step.
         run: The run's name; by default the model's class.
-        tags: What tells this run from others, e.g. `{"lr": 3e-4}`.
-        listeners: See every record besides the diagnosis.
-        rank: Of this process, where several train one model; found out by itself, as is the run that all ranks record.
-        run_id: The run to join, for processes that cannot agree on one.
-        resume: The run of the store that this one goes on from; the diagnosis says what it has not kept.
+        tags: Values that tell this run from others, e.g. `{"lr": 3e-4}`.
+        listeners: Receive every record, in addition to the diagnosis.
+        rank: Rank of this process, where several train one model. Detected by default, as is the common run.
+        run_id: The run to join, for processes that cannot agree on one by themselves.
+        resume: The run of the store that this one continues; the diagnosis reports state that was not restored.
 
     Raises:
-        ConfigError, SiteNotFound, NotWatchable: What is wrong with the arguments, and what would be right.
+        ConfigError, SiteNotFound, NotWatchable: An argument is wrong; the message says what would be right.
         StoreError: The store cannot take a new run.
     """
     settings = load_config(config)
-    if not listeners:  # which may find things of their own
+    if not listeners:  # listeners may find causes of their own
         check_causes(settings)
     own = rank_here().rank if rank is None else rank
     diagnosis = _diagnosis(settings, own)
-    place = open_store(store) if isinstance(store, str | Path) else store
+    opened = open_store(store) if isinstance(store, str | Path) else store
     return _watch(
         model,
         optimizer,
-        store=place,
+        store=opened,
         config=settings,
         source=Path(config) if isinstance(config, str | Path) else None,
         run=run,
@@ -75,37 +75,37 @@ def run_script(
     store: str | Path = "runs/",
     name: str | None = None,
 ) -> int:
-    """The exit code of a training script that was run unchanged, its training recorded and diagnosed.
+    """Run a training script unchanged, record and diagnose its training, and return the exit code.
 
     Args:
         script: A Python file, or a module.
-        arguments: What it finds behind its own name in `sys.argv`.
-        config: A YAML or JSON file, whose edits are followed from the model's first call on.
-        name: The run's; by default the script's.
+        arguments: The arguments that the script finds in `sys.argv[1:]`.
+        config: A YAML or JSON file. Edits of it take effect from the model's first call on.
+        name: The run's name; by default the script's.
 
     Raises:
         ScriptNotFound, ConfigError, StoreError: Before the script is started.
-        SiteNotFound, StoreError: At the model's first call, where the script is stopped.
+        SiteNotFound, StoreError: At the model's first call, which stops the script.
     """
     settings = load_config(config)
     check_causes(settings)
     diagnosis = _diagnosis(settings, 0)
-    place = open_store(store)
-    place.runs(limit=1)
+    opened = open_store(store)
+    opened.runs(limit=1)  # a store that cannot be read stops the command before the script starts
     title = name or (script.stem if isinstance(script, Path) else script.path.stem)
-    file = None if config is None else Path(config).absolute()  # the script may go into another folder
+    file = None if config is None else Path(config).absolute()  # the script may change its working directory
     return _run_script(
         script,
         arguments,
-        lambda adapter: begin(adapter, place, settings, name=title, listeners=(diagnosis,), source=file),
+        lambda adapter: begin(adapter, opened, settings, name=title, listeners=(diagnosis,), source=file),
     )
 
 
 def check_causes(config: Config) -> None:
-    """Nothing; what `on_finding` asks for is about something that the diagnosis can find.
+    """Check that `on_finding` names only causes that the diagnosis can find.
 
     Raises:
-        ConfigError: It names causes that no rule has.
+        ConfigError: `on_finding` names causes that no rule has.
     """
     mistakes = unknown_causes(config)
     if mistakes:
@@ -113,18 +113,18 @@ def check_causes(config: Config) -> None:
 
 
 def unknown_causes(config: Config) -> tuple[str, ...]:
-    """A sentence for each cause that `on_finding` names and no rule has."""
-    known = sorted({word for one in RULES.values() for word in (one.name, one.cause)})
-    asked = dict.fromkeys(glob for reaction in config.on_finding for glob in reaction.causes)
+    """Return an error message for each cause that `on_finding` names and no rule has."""
+    known = sorted({name for rule in RULES.values() for name in (rule.name, rule.cause)})
+    patterns = dict.fromkeys(glob for reaction in config.on_finding for glob in reaction.causes)
     return tuple(
         f"on_finding: no rule finds a cause {glob!r}{nearest(glob, known)}; docs/catalogue/rules.md has all"
-        for glob in asked
-        if not glob.startswith("watchpoint") and not any(fnmatchcase(word, glob) for word in known)
+        for glob in patterns
+        if not glob.startswith("watchpoint") and not any(fnmatchcase(name, glob) for name in known)
     )
 
 
 def _diagnosis(config: Config, rank: int) -> Listener:
-    """The rules, and what passes on what they find."""
+    """Return the listener that diagnoses records, and posts findings to the webhook if there is one."""
     live = LiveDiagnosis(rank=rank)
     hook = config.webhook
     return live if hook is None else Webhook(live, hook.url, severity=hook.severity, timeout_s=hook.timeout_s)

@@ -1,5 +1,8 @@
 """Attacks on trained models, and the accuracy that they leave."""
 
+import typing
+
+from ..storage import renamed_names
 from .attacks import (
     APGDCE,
     APGDDLR,
@@ -45,9 +48,6 @@ from .model import Normalization, WrappedModel, wrap
 from .problem import Problem
 from .problem.criterion import Criterion, Misclassification, Targeted
 
-#: The name that `WrappedModel` had before; the framework has a `Model` too.
-Model = WrappedModel
-
 __all__ = [
     "APGDCE",
     "APGDDLR",
@@ -87,7 +87,6 @@ __all__ = [
     "LeastLikelyBIM",
     "LeastLikelyFGSM",
     "Misclassification",
-    "Model",
     "Norm",
     "Normalization",
     "PlainNoise",
@@ -105,3 +104,6 @@ __all__ = [
     "make_attack",
     "wrap",
 ]
+
+if not typing.TYPE_CHECKING:
+    __getattr__ = renamed_names.renamed(__name__, {"Model": "WrappedModel"})

@@ -34,7 +34,7 @@ def _options(entry: Entry) -> str:
 
 
 def _text(entry: Entry) -> str:
-    """Return the docstring without the sections for those who read the code."""
+    """Return the docstring without the sections for readers of the code."""
     return cleandoc(entry.make.__doc__ or "").partition("\nArgs:")[0].partition("\nExample:")[0].strip()
 
 

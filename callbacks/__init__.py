@@ -1,4 +1,4 @@
-"""Callbacks of trainers: two lines watch and diagnose what Hugging Face's or Lightning's Trainer trains."""
+"""Callbacks that record and diagnose the trainings of Hugging Face's and Lightning's Trainer."""
 
 from importlib import import_module
 
@@ -8,7 +8,7 @@ __all__ = ["MindscopeCallback", "MindscopeLightningCallback"]
 
 
 def __getattr__(name: str) -> object:
-    """Each callback loads on first use, since each needs the library that it is for."""
+    """Import a callback on first use, since each needs the library that it is for."""
     if name not in _WHERE:
         raise AttributeError(f"module 'mindscope.callbacks' has no attribute {name!r}; it has {', '.join(__all__)}")
     return getattr(import_module(_WHERE[name], __name__), name)

@@ -1,4 +1,4 @@
-"""A few lines for Hugging Face: `Trainer(..., callbacks=[MindscopeCallback(store="runs/")])`."""
+"""Callback for Hugging Face: `Trainer(..., callbacks=[MindscopeCallback(store="runs/")])`."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from ..watching import watch
 
 
 class MindscopeCallback(TrainerWatch):
-    """Records and diagnoses every training of a `transformers.Trainer`, a run each.
+    """Record and diagnose every training of a `transformers.Trainer`, a run each.
 
     Args:
-        options: What `mindscope.watch` takes beside model and optimizer: `store`, `config`, `run`, `tags`, `listeners`.
+        options: Options of `mindscope.watch`: `store`, `config`, `run`, `tags`, `listeners`.
             The Trainer's own `run_name` names the run where `run` does not.
     """
 

@@ -1,4 +1,4 @@
-"""A few lines for Lightning: `Trainer(..., callbacks=[MindscopeLightningCallback(store="runs/")])`."""
+"""Callback for Lightning: `Trainer(..., callbacks=[MindscopeLightningCallback(store="runs/")])`."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from ..watching import watch
 
 
 class MindscopeLightningCallback(LightningWatch):
-    """Records and diagnoses every `fit` of a Lightning `Trainer`, a run each.
+    """Record and diagnose every `fit` of a Lightning `Trainer`, a run each.
 
     Args:
-        options: What `mindscope.watch` takes beside model and optimizer: `store`, `config`, `run`, `tags`, `listeners`.
+        options: Options of `mindscope.watch`: `store`, `config`, `run`, `tags`, `listeners`.
     """
 
     def __init__(self, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""The command line put together: which subcommands there are, and how a call becomes an exit code."""
+"""The command line: its subcommands, and the exit code of a call."""
 
 import logging
 import os
@@ -39,7 +39,7 @@ application = typer.Typer(
 
 _WATCH = "Watch"
 _READ = "Read"
-_KEEP = "Keep house"
+_KEEP = "Maintain"
 
 application.command("demo", rich_help_panel=_WATCH)(demo)
 application.command("run", rich_help_panel=_WATCH, context_settings={"allow_interspersed_args": False})(run)
@@ -66,8 +66,8 @@ application.command("doctor", rich_help_panel=_KEEP, context_settings={"ignore_u
 application.add_typer(armour.application, name="armour", rich_help_panel=_READ)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
         from .. import __version__
 
         print(f"mindscope {__version__}")
@@ -92,20 +92,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one call of the command and return its exit code.
 
     Args:
-        arguments: What follows the command's name; None reads the process's own. `--debug` may stand anywhere
-            before a `--`.
+        arguments: The arguments after the command's name; None reads those of the process. `--debug` may stand
+            anywhere before a `--`.
 
     Returns:
         0 done, 1 findings at or above `--fail-on`, 2 wrong use, 3 the store cannot be read, 130 interrupted,
         70 a fault of mindscope itself; `run` returns the script's own code.
     """
-    debug, words = _debug_first(sys.argv[1:] if arguments is None else arguments)
+    debug, ordered = _debug_first(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = application(words, prog_name="mindscope", standalone_mode=False)
+        code = application(ordered, prog_name="mindscope", standalone_mode=False)
         sys.stdout.flush()
-    except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else 1
-    except BrokenPipeError:  # the reader of our output has left, as in `mindscope runs | head`
+    except SystemExit as system_exit:
+        return system_exit.code if isinstance(system_exit.code, int) else 1
+    except BrokenPipeError:  # the reader of the output has closed it, as in `mindscope runs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (Exception, KeyboardInterrupt) as error:
@@ -124,4 +124,4 @@ def _debug_first(arguments: Sequence[str]) -> tuple[bool, list[str]]:
         ours, rest = ours[:cut], ours[cut:]
     if "--debug" not in ours:
         return False, ours + rest
-    return True, ["--debug", *(word for word in ours if word != "--debug"), *rest]
+    return True, ["--debug", *(argument for argument in ours if argument != "--debug"), *rest]

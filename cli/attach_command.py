@@ -14,25 +14,27 @@ if TYPE_CHECKING:
     from ..storage.control_channel import TrainingState
 
 _SUBJECTS = ("weight", "gradient")
-#: Parameters that are named where a pattern matches none.
+#: Most parameters that an error names when a pattern matches none.
 _NAMED = 8
-_DEEDS = ("state", "pause", "step", "continue", "stop", "show")
-_INTRO = "halt the training with pause, go on with step [N] or continue; help lists all, quit leaves it as it is"
+_ACTIONS = ("state", "pause", "step", "continue", "stop", "show")
+_INTRO = (
+    "pause halts the training, step [N] or continue lets it go on; help lists all commands, quit leaves it as it is"
+)
 
 
 def attach(
     run: RunArgument,
-    do: Annotated[str, typer.Option("--do", metavar="|".join(_DEEDS), help="One command instead of a prompt.")] = "",
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps until it waits again, for step.")] = 1,
-    subject: Annotated[str, typer.Option("--subject", help="weight or gradient, for show.")] = "weight",
-    site: Annotated[str, typer.Option("--site", metavar="GLOB", help="Whose tensors, for show.")] = "*",
+    do: Annotated[str, typer.Option("--do", metavar="|".join(_ACTIONS), help="One command instead of a prompt.")] = "",
+    steps: Annotated[int, typer.Option("--steps", min=1, help="For step: steps until it waits again.")] = 1,
+    subject: Annotated[str, typer.Option("--subject", help="For show: weight or gradient.")] = "weight",
+    site: Annotated[str, typer.Option("--site", metavar="GLOB", help="For show: sites of the tensors.")] = "*",
     timeout: Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds to wait for the end of a step.")] = 60.0,
     store: StoreOption = DEFAULT_STORE,
     as_document: JsonOption = False,
 ) -> int:
     """Halt a running training at the end of a step, look into it, and let it go on."""
-    if do and do not in _DEEDS:
-        raise WrongUse(f"--do must be one of {', '.join(_DEEDS)}, got {do!r}")
+    if do and do not in _ACTIONS:
+        raise WrongUse(f"--do must be one of {', '.join(_ACTIONS)}, got {do!r}")
     if subject not in _SUBJECTS:
         raise WrongUse(f"--subject must be one of {', '.join(_SUBJECTS)}: others are not kept, got {subject!r}")
     if as_document and not do:
@@ -41,17 +43,17 @@ def attach(
         found = opened.find_run(run)
         if found.state != "running":
             raise WrongUse(f"run {found.name!r} is {found.state}; only a running one can be attached to")
-        talk = _Talk(opened, found.id, timeout)
+        prompt = _Prompt(opened, found.id, timeout)
         if not do:
-            talk.converse()
+            prompt.loop()
             return 0
-        state = talk.ask(do, **_details(do, steps, subject, site))
+        state = prompt.ask(do, **_details(do, steps, subject, site))
         print_json(_document(state)) if as_document else print(_in_words(state))
     return 0
 
 
-class _Talk(cmd.Cmd):
-    """The prompt."""
+class _Prompt(cmd.Cmd):
+    """The interactive prompt."""
 
     intro = _INTRO
     prompt = "(mindscope) "
@@ -60,7 +62,7 @@ class _Talk(cmd.Cmd):
         super().__init__()
         self._store, self._run, self._timeout = store, run, timeout
 
-    def converse(self) -> None:
+    def loop(self) -> None:
         """Run the prompt; when it ends, remind the user of a training that still waits."""
         try:
             self.cmdloop()
@@ -74,29 +76,29 @@ class _Talk(cmd.Cmd):
         """Send a command and return the training's state once it has obeyed."""
         from ..storage.control_channel import send, state_of, wait_for
 
-        mailbox = self._store.mailbox(self._run)
+        channel = self._store.control_channel(self._run)
         if do == "state":
-            return self._now(state_of(mailbox))
-        number = send(mailbox, do, **details)  # type: ignore[arg-type]  # checked where it comes in
-        state = wait_for(mailbox, number, self._timeout)
+            return self._now(state_of(channel))
+        number = send(channel, do, **details)  # type: ignore[arg-type]  # checked where it comes in
+        state = wait_for(channel, number, self._timeout)
         if state is None:
             raise WrongUse(
-                f"the training has not answered within {self._timeout:g} s; it looks at the end of a step: "
-                f"is one that long, or does it wait in a collective?"
+                f"the training has not answered within {self._timeout:g} s; it reads commands at the end of a step: "
+                f"does a step take that long, or does it wait in a collective?"
             )
         if do == "show":
             self._check_shown(state, **details)
         return state
 
-    def _now(self, told: "TrainingState") -> "TrainingState":
+    def _now(self, posted: "TrainingState") -> "TrainingState":
         """Return the training's state: its last message while it waits, else the progress of its run."""
         from dataclasses import replace
 
         run = self._store.find_run(self._run)
         if run.state != "running":
-            return replace(told, state=run.state, step=run.last_step, why="", tensors={})
-        step = told.step if told.state == "paused" else max(told.step, run.last_step)
-        return replace(told, step=step, tensors={})
+            return replace(posted, state=run.state, step=run.last_step, why="", tensors={})
+        step = posted.step if posted.state == "paused" else max(posted.step, run.last_step)
+        return replace(posted, step=step, tensors={})
 
     def _check_shown(self, state: "TrainingState", *, subject: str, sites: str, **_: Any) -> None:  # Any: as above
         """Raise WrongUse when the answer holds no tensor."""
@@ -108,7 +110,7 @@ class _Talk(cmd.Cmd):
             raise WrongUse(f"no {subject} can be shown: {why}")
         if state.tensors:
             return
-        known = [one.site for one in self._store.structure(self._run).parameters]
+        known = [parameter.site for parameter in self._store.structure(self._run).parameters]
         if any(fnmatchcase(site, sites) for site in known):
             raise WrongUse(f"no {subject} of {sites!r} is there after step {state.step}: zero_grad may have removed it")
         more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
@@ -116,27 +118,27 @@ class _Talk(cmd.Cmd):
         raise WrongUse(f"no parameter matches {sites!r}{there}; --site '*' shows them all")
 
     def do_state(self, _: str) -> None:
-        """state: where the training is"""
-        self._say("state")
+        """state: show the step of the training"""
+        self._print_answer("state")
 
     def do_pause(self, _: str) -> None:
         """pause: halt at the end of the step in progress"""
-        self._say("pause")
+        self._print_answer("pause")
 
     def do_step(self, line: str) -> None:
         """step [N]: go on for one step, or N, and halt again"""
         if line and not line.isdigit():
             print(f"step takes a number of steps, got {line!r}")
             return
-        self._say("step", steps=int(line or 1))
+        self._print_answer("step", steps=int(line or 1))
 
     def do_continue(self, _: str) -> None:
         """continue: let it go on"""
-        self._say("continue")
+        self._print_answer("continue")
 
     def do_stop(self, _: str) -> bool:
         """stop: end the training, which raises TrainingStopped"""
-        self._say("stop")
+        self._print_answer("stop")
         return True
 
     def do_show(self, line: str) -> None:
@@ -145,7 +147,7 @@ class _Talk(cmd.Cmd):
         subject = rest.strip() or "weight"
         if subject not in _SUBJECTS:
             print(f"show takes one of {', '.join(_SUBJECTS)}: others are not kept, got {subject!r}")
-        elif self._say("show", sites=glob or "*", subject=subject):
+        elif self._print_answer("show", sites=glob or "*", subject=subject):
             self._print_neighbours(glob or "*")
 
     def do_watch(self, line: str) -> None:
@@ -154,18 +156,19 @@ class _Talk(cmd.Cmd):
         from ..probe.reconfiguration import request_change
         from ..storage.control_channel import combined_settings, requested_settings
 
-        mailbox = self._store.mailbox(self._run)
+        channel = self._store.control_channel(self._run)
         begun_with = self._store.find_run(self._run).config.get("watchpoints") or []
-        watched: list[Any] = [*combined_settings(requested_settings(mailbox)).get("watchpoints", begun_with)]
+        watched: list[Any] = [*combined_settings(requested_settings(channel)).get("watchpoints", begun_with)]
         if line:
             try:
-                request_change(mailbox, {"watchpoints": [*watched, {"when": line, "pause": True}]})
+                request_change(channel, {"watchpoints": [*watched, {"when": line, "pause": True}]})
             except ConfigError as error:
                 print(error)
                 return
             watched.append({"when": line})
         print(
-            "\n".join(str(one["when"] if isinstance(one, dict) else one) for one in watched) or "no watchpoint is set"
+            "\n".join(str(entry["when"] if isinstance(entry, dict) else entry) for entry in watched)
+            or "no watchpoint is set"
         )
 
     def do_quit(self, _: str) -> bool:
@@ -181,8 +184,8 @@ class _Talk(cmd.Cmd):
         """Repeat no command on an empty line."""
         return False
 
-    def _say(self, do: str, **details: Any) -> bool:  # Any: as above
-        """Print the training's answer, or why it has not obeyed; return whether it has."""
+    def _print_answer(self, do: str, **details: Any) -> bool:  # Any: as above
+        """Print the training's answer, or why it has not obeyed; return whether it has obeyed."""
         try:
             print(_in_words(self.ask(do, **details)))
         except WrongUse as error:
@@ -191,7 +194,7 @@ class _Talk(cmd.Cmd):
         return True
 
     def _print_neighbours(self, glob: str) -> None:
-        """Print the modules around those whose tensors were shown."""
+        """Print the inputs of the modules whose tensors were shown."""
         from fnmatch import fnmatchcase
 
         for module in self._store.structure(self._run).modules:
@@ -209,15 +212,16 @@ def _in_words(state: "TrainingState") -> str:
     lines = [f"{state.state} after step {state.step}" if state.step >= 0 else state.state]
     if state.why:
         lines.append(state.why)
-    for site, one in state.tensors.items():
-        lines.append(f"{site}: {one}" if not isinstance(one, dict) else f"{site}: {_described(one)}")
+    for site, content in state.tensors.items():
+        lines.append(f"{site}: {_described(content) if isinstance(content, dict) else content}")
     return "\n".join(lines)
 
 
-def _described(one: dict[str, Any]) -> str:
-    numbers = ", ".join(f"{name} {one[name]:.6g}" for name in ("min", "max", "mean", "std") if name in one)
-    values = " ".join(f"{value:.4g}" for value in one["values"][:8])
-    return f"{one['dtype']} {tuple(one['shape'])} {numbers}, {one['nans']} NaN, {one['infs']} Inf; {values} ..."
+def _described(tensor: dict[str, Any]) -> str:
+    numbers = ", ".join(f"{name} {tensor[name]:.6g}" for name in ("min", "max", "mean", "std") if name in tensor)
+    values = " ".join(f"{value:.4g}" for value in tensor["values"][:8])
+    non_finite = f"{tensor['nans']} NaN, {tensor['infs']} Inf"
+    return f"{tensor['dtype']} {tuple(tensor['shape'])} {numbers}, {non_finite}; {values} ..."
 
 
 def _document(state: "TrainingState") -> dict[str, Any]:

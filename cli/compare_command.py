@@ -1,4 +1,4 @@
-"""`mindscope compare A B` says where two runs part first, and in what they differ."""
+"""`mindscope compare A B` finds the first difference of two runs, and lists what differs."""
 
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from ..insight.compare import DumpedPair, TensorDifference
     from ..storage import Run, Store
 
-#: Tensors that differ and are listed unasked; whatever a step brings forth behind the first of them differs as well.
+#: Differing tensors that are listed by default; everything computed after the first one differs as well.
 _MOST = 40
 _Run = Annotated[str, typer.Argument(metavar="RUN", help="An id, a unique prefix, a name or 'latest'.")]
-_OtherStore = Annotated[str, typer.Option("--other-store", metavar="URL", help="Where B is, if not where A is.")]
+_OtherStore = Annotated[str, typer.Option("--other-store", metavar="URL", help="The store of B, if not that of A.")]
 _Tensors = Annotated[bool, typer.Option("--tensors", help="Compare the whole tensors that both have dumped.")]
 _All = Annotated[bool, typer.Option("--all", help="With --tensors: list all of them, equal ones too.")]
 _Ranks = Annotated[
-    str, typer.Option("--ranks", metavar="A,B", help="Which rank of each; 0,1 compares ranks of one run.")
+    str, typer.Option("--ranks", metavar="A,B", help="The rank of each run; 0,1 compares two ranks of one run.")
 ]
 
 
@@ -34,7 +34,7 @@ def compare(
     everything: _All = False,
     as_document: JsonOption = False,
 ) -> int:
-    """Say where two runs part first. Exit code 1 when they do, 0 when they are equal or differ by rounding alone."""
+    """Find the first difference of two runs. Exit code 1 if they differ by more than rounding, else 0."""
     chosen = _ranks(ranks)
     if everything and not tensors:
         raise WrongUse("--all lists all tensors of --tensors; give both")
@@ -42,16 +42,16 @@ def compare(
     from ..insight.compare import comparison_to_json, render_comparison
 
     with ExitStack() as stack:
-        one = stack.enter_context(open_existing(store))
-        other = stack.enter_context(open_existing(other_store)) if other_store else one
-        runs = one.find_run(first), other.find_run(second)
+        first_store = stack.enter_context(open_existing(store))
+        second_store = stack.enter_context(open_existing(other_store)) if other_store else first_store
+        runs = first_store.find_run(first), second_store.find_run(second)
         for run, rank in zip(runs, chosen, strict=True):
             if rank not in run.ranks:
                 known = ", ".join(map(str, run.ranks))
                 raise WrongUse(f"run {run.name!r} has no rank {rank}; its ranks are {known}")
         if tensors:
-            return _compare_tensors((one, other), runs, chosen, as_document, everything)
-        found = comparison_of((one, other), runs, chosen)
+            return _compare_tensors((first_store, second_store), runs, chosen, as_document, everything)
+        found = comparison_of((first_store, second_store), runs, chosen)
     if as_document:
         print_json(comparison_to_json(found))
     else:
@@ -73,23 +73,24 @@ def _compare_tensors(
         print_json({"runs": [run.id for run in runs], "tensors": found})
     else:
         _print_tensors(found, everything)
-        if any(one.difference is not None and one.difference.differing for one in found):
+        if any(pair.difference is not None and pair.difference.differing for pair in found):
             remark(f"which of two outputs is right? mindscope replay {runs[0].id} SITE --module FILE.py:NAME")
-    return int(any(one.differs for one in found))
+    return int(any(pair.differs for pair in found))
 
 
 def _print_tensors(found: "list[DumpedPair]", everything: bool) -> None:
     """Print the tensors that differ, the first one first, and how many are equal."""
     from ..storage import display_site
 
-    differing = [one for one in found if one.differs]
+    differing = [pair for pair in found if pair.differs]
     shown = found if everything else differing[:_MOST]
-    listing = table("", "step", "site", "subject", "differing", "max abs", "max rel", "cosine", "first", "values")
-    for one in shown:
-        module, bracket, which = one.site.partition("[")
-        site = f"{display_site(module)}{bracket}{which}{f' call {one.call}' if one.call else ''}"
-        cells = (str(one.step), site, one.subject)
-        add_row(listing, *cells, *_cells(one.difference))
+    columns = ("step", "site", "subject", "differing", "max abs", "max rel", "cosine", "first", "values")
+    listing = table("", *columns)
+    for pair in shown:
+        module, bracket, which = pair.site.partition("[")
+        site = f"{display_site(module)}{bracket}{which}{f' call {pair.call}' if pair.call else ''}"
+        cells = (str(pair.step), site, pair.subject)
+        add_row(listing, *cells, *_cells(pair.difference))
     out = console()
     if shown:
         out.print(listing)

@@ -33,14 +33,14 @@ def init(
         with Path(file).open("x", encoding="utf-8") as opened:
             opened.write(TEMPLATE)
     except FileExistsError:
-        raise WrongUse(f"{file} is there already; name another file, or remove it first") from None
+        raise WrongUse(f"{file} exists already; name another file, or remove it first") from None
     print(file)
     return 0
 
 
 @application.command("check")
 def check(file: _File, as_document: JsonOption = False) -> int:
-    """Say whether a configuration is right; exit code 2 and a line for each mistake if not."""
+    """Check a configuration; exit code 2 and a line for each mistake if it is wrong."""
     from ..probe.configuration.late_reactions import late_reactions
 
     config, mistakes = _examined(file, as_document=as_document)
@@ -48,8 +48,8 @@ def check(file: _File, as_document: JsonOption = False) -> int:
         return _refused(file, mistakes, as_document=as_document)
     notes = late_reactions(config)
     if as_document:
-        told = config.model_dump(mode="json", exclude_unset=True)
-        print_json({"file": file, "mistakes": mistakes, "notes": notes, "config": told})
+        document = config.model_dump(mode="json", exclude_unset=True)
+        print_json({"file": file, "mistakes": mistakes, "notes": notes, "config": document})
         return 0
     print(f"{file} is right")
     for words in notes:
@@ -59,7 +59,7 @@ def check(file: _File, as_document: JsonOption = False) -> int:
 
 @application.command("explain")
 def explain(file: _File, as_document: JsonOption = False) -> int:
-    """Tell in words what a configuration records, and when; exit code 2 and a line for each mistake if it is wrong."""
+    """Explain what a configuration records, and when; exit code 2 and a line for each mistake if it is wrong."""
     from ..probe import COLLECTORS
 
     config, mistakes = _examined(file, as_document=as_document)
@@ -79,10 +79,10 @@ def explain(file: _File, as_document: JsonOption = False) -> int:
 
 
 def _examined(file: str, *, as_document: bool) -> tuple["Config", tuple[str, ...]]:
-    """Return the configuration, one of defaults where it is none, and every mistake in it.
+    """Return the configuration (the defaults if it is invalid) and every mistake in it.
 
     Raises:
-        ConfigError: The file cannot be read as one at all, and no document is wanted that would say so.
+        ConfigError: The file cannot be read, and no JSON document is wanted that would say so.
     """
     from ..probe import Config, ConfigError
     from ..probe.configuration.config_loading import examine
@@ -119,7 +119,7 @@ def _where(config: "Config") -> list[str]:
 
 
 def _what_else(config: "Config") -> list[str]:
-    """Return what is recorded beside the subjects, and what happens on findings."""
+    """Return what is recorded in addition to the subjects, and what happens on findings."""
     lines = [f"every tensor's {name} too" for name in config.statistics]
     if config.dump is not None:
         lines.append(
@@ -131,18 +131,20 @@ def _what_else(config: "Config") -> list[str]:
             f"in memory, until something is wrong: everything of the last {config.flight_recorder.steps} steps"
         )
     if config.around.after:
-        lines.append(f"behind a finding: everything for {config.around.after} steps")
+        lines.append(f"after a finding: everything for {config.around.after} steps")
     if config.nan_trace:
         lines.append("the first operation that makes NaN or infinity, with its line")
     lines += [
-        f"watched: {one.when}, {one.severity}{', and the training waits' * one.pause}" for one in config.watchpoints
+        f"watched: {watchpoint.when}, {watchpoint.severity}{', and the training waits' * watchpoint.pause}"
+        for watchpoint in config.watchpoints
     ]
     lines += [
-        f"{one.do}: of {', '.join(one.causes)}, {one.severity} or worse{f', {one.call}' if one.call else ''}"
-        for one in config.on_finding
+        f"{reaction.do}: on {', '.join(reaction.causes)}, {reaction.severity} or worse"
+        f"{f', {reaction.call}' if reaction.call else ''}"
+        for reaction in config.on_finding
     ]
     if config.webhook is not None:
-        lines.append(f"told over the web: findings, {config.webhook.severity} or worse")
+        lines.append(f"posted to the webhook: findings, {config.webhook.severity} or worse")
     if config.budget is not None:
         lines.append(
             f"thinned where recording tensors costs more than {100.0 * config.budget:g} %; scalars are recorded at "
@@ -161,8 +163,8 @@ def set_(
 ) -> int:
     """Change what a running training records; values are YAML, dots lead into a key.
 
-    What can change: every, subjects, histograms, modules, types, depth, exclude, watchpoints. Settings add up;
-    key={} takes back what was set for that key and below it, whatever it was.
+    These can change: every, subjects, histograms, modules, types, depth, exclude, watchpoints. Settings add up;
+    key={} removes all that was set for that key and below it.
     """
     fields = fields_of(settings)
     from ..probe.reconfiguration import request_change
@@ -171,22 +173,22 @@ def set_(
         found = opened.find_run(run)
         if found.state != "running":
             raise WrongUse(f"run {found.name!r} is {found.state}; only a running one can be changed")
-        request_change(opened.mailbox(found.id), fields)
+        request_change(opened.control_channel(found.id), fields)
     if as_document:
         print_json({"run": found.id, "asked": fields})
     else:
         print(
-            f"{found.id}: asked for {', '.join(settings)}; mindscope events {found.id} --kind 'configuration_*' "
-            f"tells since which step it holds, or why it was refused"
+            f"{found.id}: requested {', '.join(settings)}; mindscope events {found.id} --kind 'configuration_*' "
+            f"shows the step from which it holds, or why it was refused"
         )
     return 0
 
 
 def fields_of(settings: Sequence[str]) -> dict[str, Any]:  # Any: whatever the YAML says
-    """Return the keys and values of `key=value` words; dots lead into a key.
+    """Return the keys and values of `key=value` settings; dots lead into a key.
 
     Raises:
-        WrongUse: A word is none of these, or its value is no YAML.
+        WrongUse: A setting has no `=`, or its value is no YAML.
     """
     import yaml
 
@@ -199,7 +201,7 @@ def fields_of(settings: Sequence[str]) -> dict[str, Any]:  # Any: whatever the Y
             value = yaml.safe_load(text)
         except yaml.YAMLError as error:
             raise WrongUse(
-                f"{setting!r} has no YAML value: {str(error).splitlines()[0]}; what begins with * needs quotes, as in "
+                f"{setting!r} has no YAML value: {str(error).splitlines()[0]}; quote a value that begins with *, as in "
                 f"modules=['*.head']"
             ) from error
         *outer, last = key.split(".")
@@ -214,13 +216,13 @@ TEMPLATE: Final = """\
 # What mindscope records of a training. These are the defaults; what is commented out is off, or an example.
 
 # When. A number of `subjects` is a cadence, false is off; docs/catalogue/collectors.md lists them.
-every: 1                      # cadence of every subject that says nothing else; 0: only what `subjects` names
+every: 1                      # cadence of all other subjects; 0: only those that `subjects` names
 # subjects:
 #   activation: {every: 10, first: 100, windows: [[5000, 5100]], around: 50}
 #   gradient: {per_decade: 20, start: 1000, stop: 90000}
 #   optimizer: false
-# around: {after: 50, severity: warning}   # everything at each of so many steps behind a finding
-# budget: 3%                  # what tensors may cost; they are thinned to stay below, scalars are not
+# around: {after: 50, severity: warning}   # everything at each of the 50 steps after a finding
+# budget: 3%                  # most that recording tensors may cost; it thins them, but never scalars
 
 # Where. `mindscope sites SCRIPT` prints the names.
 modules: ["*"]                # globs over the sites of modules
@@ -241,21 +243,21 @@ causality: false              # true | report: check once that no output of a se
 #   subjects: [input, activation, activation_grad, weight, gradient]
 #   when: {windows: [[100, 110]]}
 #   limit_gb: 10.0            # on the disk
-#   memory_gb: 0.25           # of copies that wait for it
+#   memory_gb: 0.25           # of copies that wait for the disk
 #   folder: tensors/          # needed where the store is a database
 # flight_recorder:            # the last steps in full, in memory, stored if something is wrong
 #   steps: 20
-#   tensors: ["head"]         # whose whole tensors are kept too
+#   tensors: ["head"]         # sites whose whole tensors are kept too
 #   subjects: [activation, gradient]
 #   memory: 512MB
-#   severity: warning         # of findings that ask for it, or worse
-# routers:                    # modules that send tokens to experts and do not say so themselves
+#   severity: warning         # least severity of a finding that stores it
+# routers:                    # mixture-of-experts routers that are not recognised by themselves
 #   - {sites: ["*.gate"], top_k: 2, holds: logits, output: 0, experts: 8, capacity_factor: 1.25}
 #   - {sites: ["*.switch"], attribute: last_choice, holds: experts}
 
 # What the diagnosis should know.
 accumulation_steps: 1         # backward passes that one optimizer step sums on purpose
-expected_frozen: []           # globs of sites that are not meant to learn
+expected_frozen: []           # globs of sites that are frozen on purpose
 
 # What happens when something is found. docs/under_way.md
 # watchpoints:                # conditions of your own, reported like findings
@@ -264,7 +266,7 @@ expected_frozen: []           # globs of sites that are not meant to learn
 # on_finding:                 # warn | stop | skip_step | checkpoint | callback | pause
 #   - {do: checkpoint, severity: error, keep: 3, folder: checkpoints/}
 #   - {do: callback, call: "alerts:page_me", causes: [loss_spike, "watchpoint/*"]}
-# webhook: {url: "https://example.org/hook", severity: warning, timeout_s: 5}   # is told in small JSON bodies
+# webhook: {url: "https://example.org/hook", severity: warning, timeout_s: 5}   # gets findings as small JSON bodies
 
-queue: {capacity: 128, when_full: block}   # of records that wait for the disk; drop: never wait, lose observations
+queue: {capacity: 128, when_full: block}   # records that wait for the disk; drop: lose records, never wait
 """

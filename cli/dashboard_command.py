@@ -10,9 +10,16 @@ from .failures import Interrupted
 from .output import remark
 from .store_options import DEFAULT_STORE, SameStoreOption, StoreArgument, open_existing
 
-_Host = Annotated[str, typer.Option("--host", help="The address to listen on; one that others reach demands a token.")]
+_Host = Annotated[
+    str, typer.Option("--host", help="The address to listen on; one that other machines can reach requires a token.")
+]
 _Token = Annotated[
-    str, typer.Option("--token", envvar="MINDSCOPE_TOKEN", help="What visitors bring when others reach the address.")
+    str,
+    typer.Option(
+        "--token",
+        envvar="MINDSCOPE_TOKEN",
+        help="The token that browsers need when other machines can reach the address.",
+    ),
 ]
 
 _Export = Annotated[
@@ -27,16 +34,16 @@ def dashboard(
     host: _Host = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = 8050,
     token: _Token = "",
-    read_only: Annotated[bool, typer.Option("--read-only", help="Let nobody change anything.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Allow no changes.")] = False,
     export: _Export = "",
     run: Annotated[str, typer.Option("--run", metavar="RUN", help="The run that --export writes.")] = "latest",
 ) -> int:
-    """Serve the dashboard over a store, or write one run of it as a file that needs no server."""
+    """Serve the dashboard of a store, or write one run as an HTML file that needs no server."""
     store = same_store or store
     if export:
         return _export(store, run, Path(export))
     open_existing(store).close()
-    gc.disable()  # importing makes many objects and no garbage; looking for some took an eighth of the time
+    gc.disable()  # imports create many objects and no garbage; collecting took an eighth of the time
     from ..dashboard import serve
 
     try:
@@ -48,7 +55,7 @@ def dashboard(
 
 
 def _collect_garbage() -> None:
-    """Collect garbage again, but only among objects made from now on."""
+    """Collect garbage again, but only among objects created from now on."""
     gc.freeze()
     gc.enable()
 

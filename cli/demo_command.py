@@ -22,9 +22,9 @@ _Fault = Annotated[
 _Steps = Annotated[
     int, typer.Option("--steps", min=0, help="Steps of each training; 0 takes what fits into three minutes.")
 ]
-_Keep = Annotated[bool, typer.Option("--keep", help="Serve the pages on after the trainings, until Ctrl-C.")]
+_Keep = Annotated[bool, typer.Option("--keep", help="Keep serving the pages after the trainings, until Ctrl-C.")]
 _Port = Annotated[
-    int, typer.Option("--port", min=0, max=65535, help="Where the pages are served; a free port when it is taken.")
+    int, typer.Option("--port", min=0, max=65535, help="The port of the dashboard; a free one if it is taken.")
 ]
 
 
@@ -37,7 +37,7 @@ def demo(
     keep: _Keep = False,
     port: _Port = 8050,
     config: Annotated[str, typer.Option("--config", metavar="FILE", help="What to record and when.")] = "",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of weights and batches.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of weights and batches.")] = 0,
 ) -> int:
     """Train a CNN and a transformer on real data, watch them live, and diagnose them."""
     if model not in _MODELS:
@@ -45,14 +45,24 @@ def demo(
     _leave_a_core()
     from rich.console import Console
 
-    from .demo import Wishes, run_demo
+    from .demo import DemoOptions, run_demo
 
-    wishes = Wishes(_MODELS[model], fault, steps, store, not no_dashboard, keep, port, config, seed)
-    return run_demo(wishes, Console())
+    options = DemoOptions(
+        models=_MODELS[model],
+        fault=fault,
+        steps=steps,
+        store=store,
+        shows_pages=not no_dashboard,
+        keeps_pages=keep,
+        port=port,
+        config=config,
+        seed=seed,
+    )
+    return run_demo(options, Console())
 
 
 def _leave_a_core() -> None:
-    """Keep one core for the writer and the pages: the matrix products' threads spin while they wait for each other.
+    """Leave one core for the writer and the pages: the threads of matrix products spin while they wait.
 
     Measured on two busy cores: 0.8 s of processor time a step of the transformer with two threads, 0.1 s with one. It
     works as long as NumPy is not imported.

@@ -1,4 +1,4 @@
-"""`mindscope diagnose RUN` replays the stored records through the rules and says what went wrong first."""
+"""`mindscope diagnose RUN` runs the rules over the stored records and reports what went wrong first."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..insight import Diagnosis
     from ..storage import Store
 
-#: Subjects without which no step of a training was recorded.
+#: A run without any of these subjects has recorded no training step.
 _OF_A_STEP: Final = ("activation", "gradient", "weight", "update", "scalar")
 
 
@@ -26,28 +26,28 @@ def diagnose(
         str, typer.Option("--fail-on", metavar="SEVERITY", help="Exit with 1 on findings of this severity or worse.")
     ] = "",
     reference: Annotated[
-        str, typer.Option("--reference", metavar="RUN", help="A run that went well: leaving its course is a finding.")
+        str, typer.Option("--reference", metavar="RUN", help="A run that went well: a deviation from it is a finding.")
     ] = "",
     reference_store: Annotated[
-        str, typer.Option("--reference-store", metavar="URL", help="Where that one is, if not where RUN is.")
+        str, typer.Option("--reference-store", metavar="URL", help="The store of the reference, if not that of RUN.")
     ] = "",
-    write: Annotated[bool, typer.Option("--write", help="Keep what is found in the store.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write the findings into the store.")] = False,
     watch: Annotated[
         list[str] | None,
         typer.Option(
             metavar="CONDITION",
-            help="Only say where this holds in series and dumped tensors; may be repeated.",
+            help="Only report where this holds in series and dumped tensors; may be repeated.",
         ),
     ] = None,
 ) -> int:
-    """Say what went wrong in a run: root causes first, each with its evidence and what to do."""
+    """Report what went wrong in a run: root causes first, each with its evidence and what to do."""
     severities = _at_least(fail_on)
     from ..insight import render_json
 
     if watch:
         return _watched(run, store, watch, as_document, severities)
     if write and reference:
-        raise WrongUse("--write keeps what the run alone shows; leave it out, or --reference")
+        raise WrongUse("--write stores findings of the run alone; leave out --write or --reference")
     with open_existing(store) as opened:
         chosen = opened.find_run(run).id
         found = _diagnosed(opened, chosen, reference, reference_store, write=write)
@@ -55,7 +55,7 @@ def diagnose(
     if as_document:
         print_json(render_json(found))
     else:
-        print(_told(found, has_steps=has_steps))
+        print(_report(found, has_steps=has_steps))
     return int(any(finding.severity in severities for finding in found.findings))
 
 
@@ -73,20 +73,20 @@ def _diagnosed(store: "Store", run: str, reference: str, reference_store: str, *
         return diagnose_against((store, other), (store.find_run(run), good))
 
 
-def _told(found: "Diagnosis", *, has_steps: bool) -> str:
-    """Return the diagnosis in words; of a run without a step the rules that could not run are no news, one by one."""
+def _report(found: "Diagnosis", *, has_steps: bool) -> str:
+    """Return the text of the diagnosis; for a run without a step, do not list the rules that could not run."""
     from ..insight import render_text
 
     if has_steps or not found.reasons:
         return render_text(found)
     return (
         f"{render_text(replace(found, reasons={}))}\n\nno step of a training was recorded, so {len(found.reasons)} "
-        f"rules could not run: did the optimizer that was watched step, with the model in training mode?"
+        f"rules could not run: did the watched optimizer step, with the model in training mode?"
     )
 
 
 def _watched(run: str, store: str, conditions: list[str], as_document: bool, severities: tuple[str, ...]) -> int:
-    """Return where conditions hold in a run that is over."""
+    """Print where conditions hold in a stored run; return the exit code."""
     from ..insight.document import finding_to_json
     from ..insight.stored_watchpoints import watch_dumps, watch_series
     from ..storage import tensor_files
@@ -97,11 +97,14 @@ def _watched(run: str, store: str, conditions: list[str], as_document: bool, sev
         if opened.events(chosen.id, kind="tensor", limit=1):
             found += watch_dumps(opened, chosen, tensor_files(opened, chosen), conditions)
     if as_document:
-        print_json({"run": chosen.id, "findings": [finding_to_json(one) for one in found]})
+        print_json({"run": chosen.id, "findings": [finding_to_json(finding) for finding in found]})
     else:
-        lines = (f"step {one.step}, {one.site or 'the run'}, {one.metric}: {one.explanation}" for one in found)
-        print("\n".join(lines) or "the conditions hold nowhere in what was recorded")
-    return int(any(one.severity in severities for one in found))
+        lines = (
+            f"step {finding.step}, {finding.site or 'the run'}, {finding.metric}: {finding.explanation}"
+            for finding in found
+        )
+        print("\n".join(lines) or "the conditions hold nowhere in the recorded data")
+    return int(any(finding.severity in severities for finding in found))
 
 
 def _at_least(severity: str) -> tuple[str, ...]:

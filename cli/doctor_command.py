@@ -27,7 +27,7 @@ _EXTRAS = (
     ("scikit-learn", "the demo's digits", "mindscope[demo]"),
     ("psycopg", "stores on PostgreSQL", "mindscope[postgres]"),
 )
-#: MindSpore's wheels are compiled against NumPy 1 and bring it with them: beside what is here they would spoil it.
+#: MindSpore's wheels are compiled against NumPy 1 and install it, which would break this environment.
 _MINDSPORE_APART = (
     "not into this environment, as it needs NumPy 1.26: python3.11 -m venv NEW, then in the checkout "
     "NEW/bin/pip install '.[mindspore]' (docs/mindspore.md)"
@@ -39,7 +39,7 @@ _STYLES = {"ok": "green", "missing": "dim", "warning": "yellow", "error": "red"}
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at, what was found, and what to do when it is not well."""
+    """The result of one check, and what to do if it failed."""
 
     name: str
     state: Literal["ok", "missing", "warning", "error"]
@@ -58,14 +58,14 @@ _Words = Annotated[
 def doctor(
     words: _Words = None,
     as_document: JsonOption = False,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="How many steps of the script are run.")] = 2,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="How many steps of the script to run.")] = 2,
     causal: Annotated[
-        bool, typer.Option("--causal", help="The script's model must not see later positions: a leak is wrong.")
+        bool, typer.Option("--causal", help="The model must not see later positions; a leak is an error.")
     ] = False,
 ) -> int:
-    """Look at this machine and the store; or run the first steps of a script and say what is wrong with them.
+    """Check this machine and the store; or run the first steps of a script and report what is wrong.
 
-    Exit code 3 when the store cannot be used, 1 when something is wrong with the script.
+    Exit code 3 if the store cannot be used, 1 if something is wrong with the script.
     """
     if words and (words[0].endswith(".py") or words[0] == "-m"):
         script, arguments = existing_script(words)
@@ -109,7 +109,7 @@ def _extras() -> Iterator[Check]:
 
 
 def _mindspore(version: str, numpy: str) -> Check:
-    """Check MindSpore and the NumPy beside it; without it, say how it gets an environment of its own."""
+    """Check MindSpore and its NumPy; if it is missing, say how to install it in another environment."""
     if not version:
         return Check("mindspore", "missing", "for watching MindSpore models", _MINDSPORE_APART)
     if numpy.startswith("1."):
@@ -134,15 +134,15 @@ def _blas() -> Check:
     except ImportError:
         built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
         return Check("blas", "ok", f"{built.get('name', 'unknown')} {built.get('version', '')}".strip())
-    found = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    found = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     if not found:
         return Check(
             "blas", "warning", "none found", "matrix products will be slow; install a numpy wheel with OpenBLAS"
         )
     words = (
-        f"{library['internal_api']} {library.get('version') or ''} kernel {library.get('architecture') or 'unknown'}, "
-        f"{library['num_threads']} threads"
-        for library in found
+        f"{pool['internal_api']} {pool.get('version') or ''} kernel {pool.get('architecture') or 'unknown'}, "
+        f"{pool['num_threads']} threads"
+        for pool in found
     )
     return Check("blas", "ok", "; ".join(words))
 
@@ -163,16 +163,16 @@ def _store(url: str) -> Iterator[Check]:
     from ..storage import StoreError, open_store
 
     if is_path(url):
-        place = _nearest_existing(Path(url))
-        if not os.access(place, os.W_OK):
-            yield Check("store", "error", f"{url}: {place} cannot be written", "choose another place with --store")
+        folder = _nearest_existing(Path(url))
+        if not os.access(folder, os.W_OK):
+            yield Check("store", "error", f"{url}: {folder} cannot be written", "choose another folder with --store")
             return
-        free = shutil.disk_usage(place).free
+        free = shutil.disk_usage(folder).free
         low = free < _LOW_SPACE_BYTES
         advice = "free some: recording stops when the disk is nearly full" if low else ""
-        yield Check("disk", "warning" if low else "ok", f"{free / 1e9:.1f} GB free at {place}", advice)
+        yield Check("disk", "warning" if low else "ok", f"{free / 1e9:.1f} GB free at {folder}", advice)
         if not Path(url).exists():
-            yield Check("store", "ok", f"{url} is not there yet and can be made")
+            yield Check("store", "ok", f"{url} does not exist yet and can be created")
             return
     try:
         with open_store(url) as opened:
@@ -182,25 +182,25 @@ def _store(url: str) -> Iterator[Check]:
 
 
 def _nearest_existing(path: Path) -> Path:
-    return next(place for place in (path, *path.absolute().parents) if place.exists())
+    return next(folder for folder in (path, *path.absolute().parents) if folder.exists())
 
 
-#: Events of every run that say nothing about health.
+#: Events of every run that are no sign of a problem.
 _QUIET = frozenset({"initial_weight"})
 #: Events that hold checksums alone: to compare runs with, not to read.
 _FINGERPRINTS = frozenset({"initial_checksum", "random_state", "resume_point"})
-#: Names of lists in a fact that are long in most models; the count says as much.
+#: Most entries of a list or mapping that are shown.
 _SHOWN = 4
 
 
 def examine(
     script: "TrainingScript", arguments: Sequence[str], *, steps: int, is_causal: bool, as_document: bool
 ) -> int:
-    """Run the first steps of a script and report; return exit code 1 when a finding is worse than a notice.
+    """Run the first steps of a script and report; return exit code 1 if a finding is worse than a notice.
 
     Args:
         steps: How many steps the script may make.
-        is_causal: The model is meant to be causal, so that a leak is a finding.
+        is_causal: Whether the model must be causal, so that a leak is a finding.
     """
     from ..insight import LiveDiagnosis, render_json, render_text
     from ..probe import begin, load_config
@@ -223,7 +223,7 @@ def examine(
         adapter.modules()[""].register_forward_pre_hook(stop)
         return monitor
 
-    with redirect_stdout(sys.stderr), rehearsal():  # what the script prints is not ours
+    with redirect_stdout(sys.stderr), rehearsal():  # the output of the script must not mix with ours
         code, reason, _ = run_to_end(script, arguments, watch)
     if reason:
         raise WrongUse(reason)
@@ -244,18 +244,18 @@ def examine(
         )
     else:
         print(f"{script}: {monitors[0].step} steps were run, exit code {code}\n")
-        quiet = len(found.reasons)  # after so few steps that is most rules, and no news
+        quiet = len(found.reasons)  # after so few steps that is most rules
         print(render_text(replace(found, run=str(script), state="finished", reasons={})))
         if quiet:
             print(f"\n{quiet} rules need more than {monitors[0].step} steps; --steps N runs N of them")
         if facts:
-            print("\nfacts that were seen:")
+            print("\nfacts:")
         for line in _lines(facts):
             print(line)
     return int(any(finding.severity != "info" for finding in found.findings))
 
 
-def _fact(event: Any) -> dict[str, Any]:  # Any: an event of storage, which is loaded late
+def _fact(event: Any) -> dict[str, Any]:  # Any: an event of storage, which is imported late
     return {"kind": event.kind, "step": event.step, "site": event.site, **event.data}
 
 

@@ -1,4 +1,4 @@
-"""`mindscope events RUN` lists what exactly happened in a run: skipped steps, changes, faults, and whatever else."""
+"""`mindscope events RUN` lists the events of a run: skipped steps, changes, faults and others."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,13 +14,13 @@ from .store_options import DEFAULT_STORE, JsonOption, RunArgument, StoreOption, 
 if TYPE_CHECKING:
     from ..storage import Event, Run, Store
 
-#: Events of a rank that are looked through for a pattern; the newest.
+#: Newest events of a rank that are searched for a pattern.
 _ALL: Final = 100_000
-#: Characters of one field that the table shows, and of one in sentences (our choice: a line of a terminal, and four).
+#: Most characters of a list or mapping in the table, and of a sentence (our choice: a line of a terminal, and four).
 _SHOWN: Final = 60
 _SENTENCES: Final = 320
 
-_Told = tuple[int, "Event"]
+_RankEvent = tuple[int, "Event"]
 
 
 def events(
@@ -31,24 +31,24 @@ def events(
     ] = None,
     rank: Annotated[int | None, typer.Option("--rank", help="Only of this rank.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most, the newest.")] = 100,
-    is_full: Annotated[bool, typer.Option("--full", help="Cut nothing, however long; --json never does.")] = False,
+    is_full: Annotated[bool, typer.Option("--full", help="Show long text in full, as --json does.")] = False,
     store: StoreOption = DEFAULT_STORE,
     as_document: JsonOption = False,
 ) -> int:
-    """List the events of a run, oldest first: what exactly happened, and at which step."""
+    """List the events of a run, oldest first: what happened, and at which step."""
     with open_existing(store) as opened:
         found = opened.find_run(run)
         ranks = _ranks(found, rank)
-        told = _newest(opened, found, ranks, kind or [], limit + 1)
-        others = [] if told else _kinds(opened, found, ranks)
-    shown = told[-limit:]
+        newest = _newest(opened, found, ranks, kind or [], limit + 1)
+        others = [] if newest else _kinds(opened, found, ranks)
+    shown = newest[-limit:]
     if as_document:
         print_json({"run": found.id, "events": [_document(rank, event) for rank, event in shown]})
     elif shown:
         _print(shown, with_rank=len(found.ranks) > 1, is_full=is_full)
     else:
         print(_nothing(found, kind or [], others))
-    if len(told) > limit:
+    if len(newest) > limit:
         remark(f"the newest {limit} are shown; --limit N shows more")
     return 0
 
@@ -61,10 +61,10 @@ def _ranks(run: "Run", rank: int | None) -> Sequence[int]:
     return (rank,)
 
 
-def _newest(store: "Store", run: "Run", ranks: Iterable[int], kinds: Sequence[str], limit: int) -> list[_Told]:
+def _newest(store: "Store", run: "Run", ranks: Iterable[int], kinds: Sequence[str], limit: int) -> list[_RankEvent]:
     """Return the newest events of these kinds with their ranks, oldest first."""
-    told = [(rank, event) for rank in ranks for event in _of(store, run, rank, kinds, limit)]
-    return sorted(told, key=lambda one: (one[1].step, one[1].micro_step, one[0]))[-limit:]
+    newest = [(rank, event) for rank in ranks for event in _of(store, run, rank, kinds, limit)]
+    return sorted(newest, key=lambda entry: (entry[1].step, entry[1].micro_step, entry[0]))[-limit:]
 
 
 def _of(store: "Store", run: "Run", rank: int, kinds: Sequence[str], limit: int) -> "Iterable[Event]":
@@ -106,7 +106,7 @@ def _document(rank: int, event: "Event") -> dict[str, object]:
     }
 
 
-def _print(shown: Sequence[_Told], *, with_rank: bool, is_full: bool) -> None:
+def _print(shown: Sequence[_RankEvent], *, with_rank: bool, is_full: bool) -> None:
     from ..storage import display_site
 
     columns = ["step", *(["rank"] if with_rank else []), "kind", "site", "what"]
@@ -120,15 +120,15 @@ def _print(shown: Sequence[_Told], *, with_rank: bool, is_full: bool) -> None:
         add_row(listing, str(event.step), *([str(rank)] if with_rank else []), event.kind, site, what)
     console().print(listing)
     if is_cut:
-        remark("what ends in ... is cut; --full shows all of it, and so does --json")
+        remark("text that ends in ... is cut; --full and --json show all of it")
 
 
 def _words(data: Mapping[str, object], *, is_full: bool) -> tuple[str, bool]:
     """Return the fields in a line, and whether some are cut."""
     whole = [_text(value) for value in data.values()]
-    told = whole if is_full else [_clipped(text) for text in whole]
-    line = ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in zip(data, told, strict=True))
-    return line, told != whole
+    shown = whole if is_full else [_clipped(text) for text in whole]
+    line = ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in zip(data, shown, strict=True))
+    return line, shown != whole
 
 
 def _text(value: object) -> str:
@@ -139,6 +139,6 @@ def _text(value: object) -> str:
 
 
 def _clipped(text: str) -> str:
-    """Return the beginning, longer where it is no list or mapping."""
+    """Return the text, cut if it is too long; a sentence may be longer than a list or mapping."""
     shown = _SHOWN if text.startswith(("[", "{")) else _SENTENCES
     return text if len(text) <= shown else f"{text[: shown - 3]}..."

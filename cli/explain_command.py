@@ -1,4 +1,4 @@
-"""`mindscope explain RUN --logits FILE.py:NAME --data FILE.npz` asks where a model looks, and stores the answer."""
+"""`mindscope explain RUN --logits FILE.py:NAME --data FILE.npz` computes saliency maps of a model and stores them."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +22,7 @@ _Logits = Annotated[
 ]
 _Data = Annotated[
     str,
-    typer.Option("--data", metavar="FILE.npz", help="Inputs x, classes y, and region where things are marked."),
+    typer.Option("--data", metavar="FILE.npz", help="Inputs x, classes y, and optionally region, the marked pixels."),
 ]
 _Gradient = Annotated[
     str,
@@ -40,11 +40,11 @@ def explain(
     run: RunArgument = "latest",
     store: StoreOption = DEFAULT_STORE,
     gradient: _Gradient = "",
-    method: Annotated[list[str], typer.Option("--method", help="One of several; all that can be by default.")] = _ALL,
-    samples: Annotated[int, typer.Option("--samples", min=1, help="How many of the inputs, from the first on.")] = 4,
+    method: Annotated[list[str], typer.Option("--method", help="May be repeated; by default all that apply.")] = _ALL,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="How many inputs, from the first on.")] = 4,
     as_document: JsonOption = False,
 ) -> int:
-    """Ask where a model looks, measure whether that can be believed, and store it beside the run."""
+    """Compute saliency maps of a model, measure their faithfulness, and store them beside the run."""
     from ..insight.saliency import write_explanations
     from .user_code import load_samples
 
@@ -54,14 +54,18 @@ def explain(
     regions = _regions(data)
     methods = _methods(method, has_gradient=slope is not None)
     found = [
-        _explained(score, slope, x[at], int(y[at]), at, name, None if regions is None else regions[at])
+        _explained(
+            score, slope, (x[at], int(y[at])), at=at, method=name, region=None if regions is None else regions[at]
+        )
         for at in range(min(samples, len(x)))
         for name in methods
     ]
     with open_existing(store) as opened:
         kept = write_explanations(opened, found, parent=opened.find_run(run).id)
     if as_document:
-        print_json({"run": kept.id, "parent": kept.parent, "explanations": [_document(one) for one in found]})
+        print_json(
+            {"run": kept.id, "parent": kept.parent, "explanations": [_document(explanation) for explanation in found]}
+        )
     else:
         _print(found)
         remark(f"stored as {kept.id} in {opened.url}")
@@ -77,17 +81,17 @@ def _function(reference: str, what: str) -> Callable[..., Any]:  # Any: arrays o
     return found
 
 
-def _methods(asked: list[str], *, has_gradient: bool) -> list[str]:
+def _methods(wanted: list[str], *, has_gradient: bool) -> list[str]:
     from ..insight.saliency import METHODS, WITHOUT_GRADIENT
     from ..storage import nearest
 
-    for name in asked:
+    for name in wanted:
         if name not in METHODS:
             raise WrongUse(f"no method {name!r}{nearest(name, METHODS)}; methods are {', '.join(METHODS)}")
-    if not has_gradient and (needing := [name for name in asked if name not in WITHOUT_GRADIENT]):
+    if not has_gradient and (needing := [name for name in wanted if name not in WITHOUT_GRADIENT]):
         others = ", ".join(WITHOUT_GRADIENT)
         raise WrongUse(f"{', '.join(needing)} needs a gradient; name one with --gradient, or use {others}")
-    return asked or list(METHODS if has_gradient else WITHOUT_GRADIENT)
+    return wanted or list(METHODS if has_gradient else WITHOUT_GRADIENT)
 
 
 def _regions(path: str) -> "NDArray[np.bool_] | None":
@@ -100,18 +104,19 @@ def _regions(path: str) -> "NDArray[np.bool_] | None":
 def _explained(
     logits: Callable[..., Any],
     gradient: Callable[..., Any] | None,
-    x: "NDArray[Any]",
-    label: int,
+    sample: "tuple[NDArray[Any], int]",
+    *,
     at: int,
     method: str,
     region: "NDArray[np.bool_] | None",
 ) -> "Explanation":
     import numpy as np
 
-    from ..insight.saliency import explain as explain_one
+    from ..insight.saliency import explain as explain_sample
 
+    x, label = sample
     try:
-        return explain_one(
+        return explain_sample(
             lambda inputs: np.asarray(logits(inputs.astype(x.dtype)))[:, label],
             x,
             method=method,
@@ -124,27 +129,29 @@ def _explained(
         raise WrongUse(f"sample {at} cannot be explained by {method}: {error}") from error
 
 
-def _document(one: "Explanation") -> dict[str, Any]:  # Any: numbers and words
+def _document(explanation: "Explanation") -> dict[str, Any]:  # Any: numbers and words
     from dataclasses import asdict
 
-    pointed = None if one.localisation is None else asdict(one.localisation)
+    pointed = None if explanation.localisation is None else asdict(explanation.localisation)
     return {
-        "sample": one.sample,
-        "target": one.target,
-        "method": one.method,
-        "score": one.score,
-        "faithfulness": one.faithfulness,
-        "deletion_area": one.deletion.area,
-        "insertion_area": one.insertion.area,
-        "stability": asdict(one.stability),
+        "sample": explanation.sample,
+        "target": explanation.target,
+        "method": explanation.method,
+        "score": explanation.score,
+        "faithfulness": explanation.faithfulness,
+        "deletion_area": explanation.deletion.area,
+        "insertion_area": explanation.insertion.area,
+        "stability": asdict(explanation.stability),
         "localisation": pointed,
     }
 
 
 def _print(found: "list[Explanation]") -> None:
-    listing = table("", "sample", "explained", "method", "faithfulness", "deletion", "insertion", "moves by", "hit")
-    for one in found:
-        numbers = (one.faithfulness, one.deletion.area, one.insertion.area, one.stability.largest)
-        hit = "" if one.localisation is None else "yes" if one.localisation.is_hit else "no"
-        add_row(listing, one.sample, one.target, one.method, *(f"{value:.3g}" for value in numbers), hit)
+    columns = ("sample", "explained", "method", "faithfulness", "deletion", "insertion", "moves by", "hit")
+    listing = table("", *columns)
+    for explanation in found:
+        areas = explanation.deletion.area, explanation.insertion.area
+        numbers = [f"{value:.3g}" for value in (explanation.faithfulness, *areas, explanation.stability.largest)]
+        hit = "" if explanation.localisation is None else "yes" if explanation.localisation.is_hit else "no"
+        add_row(listing, explanation.sample, explanation.target, explanation.method, *numbers, hit)
     console().print(listing)

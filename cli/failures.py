@@ -1,4 +1,4 @@
-"""From an exception to one line on stderr and an exit code."""
+"""Turns an exception into one line on stderr and an exit code."""
 
 from typing import Final
 
@@ -9,18 +9,18 @@ INTERRUPTED: Final = 130
 
 
 class WrongUse(ValueError):
-    """The command was called with something that cannot be done."""
+    """The command was called with wrong arguments."""
 
 
 class Interrupted(RuntimeError):
-    """The user stopped the command, and what there was to save is saved.
+    """The user stopped the command, and its results so far are saved.
 
-    No `KeyboardInterrupt`, for typer turns that one into an exit of its own, without these words.
+    This is no `KeyboardInterrupt`, since typer exits on that without the message.
     """
 
 
 def describe(error: BaseException) -> tuple[int, str]:
-    """Exit code and the one line that tells the user what was expected, what came and what to do."""
+    """Return the exit code, and one line that says what was expected, what came and what to do."""
     if isinstance(error, KeyboardInterrupt | Interrupted):
         return INTERRUPTED, f"mindscope: {error}" if str(error) else "mindscope: interrupted"
     from ..storage.errors import without_passwords
@@ -54,8 +54,8 @@ def _message(error: BaseException) -> str:
     if _is_usage_error(error):
         context = getattr(error, "ctx", None)
         path = getattr(context, "command_path", "mindscope")
-        said: str = error.format_message()  # type: ignore[attr-defined]
-        return f"{said.rstrip('.')}; see '{path} --help'"
+        message: str = error.format_message()  # type: ignore[attr-defined]
+        return f"{message.rstrip('.')}; see '{path} --help'"
     if isinstance(error, KeyError) and error.args:
         return str(error.args[0])
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""`mindscope graph RUN` shows the model of a run with what was measured at each module, and how another differs."""
+"""`mindscope graph RUN` shows the modules of a run with their values, or the differences to another run."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 _NONE: list[str] = []
 
 _Step = Annotated[
-    int, typer.Option("--step", metavar="STEP", help="At or before which values are shown; -1 for the newest.")
+    int,
+    typer.Option(
+        "--step", metavar="STEP", help="Show the values at this step, or the last before it; -1 for the newest."
+    ),
 ]
 _Metrics = Annotated[
-    list[str], typer.Option("--metric", metavar="METRIC", help="As gradient/l2_norm; several times for several.")
+    list[str], typer.Option("--metric", metavar="METRIC", help="As gradient/l2_norm; may be repeated.")
 ]
 
 
@@ -28,7 +31,9 @@ def graph(
     step: _Step = -1,
     metric: _Metrics = _NONE,
     rank: Annotated[int, typer.Option("--rank", min=0)] = 0,
-    against: Annotated[str, typer.Option("--against", metavar="RUN", help="Show how that run's model differs.")] = "",
+    against: Annotated[
+        str, typer.Option("--against", metavar="RUN", help="Show the differences to that run's model.")
+    ] = "",
     as_document: JsonOption = False,
 ) -> int:
     """Show the modules of a model as a tree with their values at a step, or how two models differ."""
@@ -49,7 +54,7 @@ def graph(
 
 def _print_graph(found: "ModelGraph") -> None:
     if not found.nodes:
-        console().print("no structure was recorded: no step of the model was seen")
+        console().print("no structure was recorded: the run has no step of the model")
         return
     metrics = list(dict.fromkeys(name for node in found.nodes for name in node.values))
     numbers = ("elements", *metrics)
@@ -57,7 +62,7 @@ def _print_graph(found: "ModelGraph") -> None:
     for depth, node in _tree(found, None, 0):
         name = "  " * depth + (node.site.rpartition(".")[2] or "(model)")
         values = (f"{node.values[metric]:.4g}" if metric in node.values else "" for metric in metrics)
-        causes = ", ".join(dict.fromkeys(one.cause for one in node.findings))
+        causes = ", ".join(dict.fromkeys(finding.cause for finding in node.findings))
         add_row(listing, name, node.kind, f"{node.elements:,}" if node.elements else "", *values, causes)
     console().print(listing)
 

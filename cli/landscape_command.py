@@ -1,4 +1,4 @@
-"""`mindscope landscape RUN --loss FILE.py:NAME` draws the loss around a run's weights, and along its own path."""
+"""`mindscope landscape RUN --loss FILE.py:NAME` computes the loss around a run's weights, or along its path."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,10 +16,12 @@ _Loss = Annotated[
     typer.Option(
         "--loss",
         metavar="FILE.py:NAME",
-        help="A function of the weights, by their sites, that returns the loss on data that stays the same.",
+        help="A function of the weights by site that returns the loss on fixed data.",
     ),
 ]
-_Along = Annotated[str, typer.Option("--along", metavar="random|path", help="Two random directions, or its own path.")]
+_Along = Annotated[
+    str, typer.Option("--along", metavar="random|path", help="Random directions, or the path of the training.")
+]
 
 
 def landscape(
@@ -29,10 +31,10 @@ def landscape(
     along: _Along = "path",
     resolution: Annotated[int, typer.Option("--resolution", min=2, help="Points on each axis.")] = 21,
     extent: Annotated[float, typer.Option("--extent", help="How far random directions go.")] = 1.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of random directions.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random directions.")] = 0,
     as_document: JsonOption = False,
 ) -> int:
-    """Draw the loss over a plane through the weights that a run has dumped, and store it beside the run."""
+    """Compute the loss over a plane through the dumped weights of a run, and store it beside the run."""
     if along not in ("random", "path"):
         raise WrongUse(f"--along expects random or path, got {along!r}")
     from ..insight import landscape

@@ -1,4 +1,4 @@
-"""`mindscope lineage STORE`: where runs come from, what came of them, which parameters made the difference."""
+"""`mindscope lineage STORE` compares the settings and results of runs, and ranks parameters by importance."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,16 +12,18 @@ if TYPE_CHECKING:
     from ..storage import Json
 
 _ALL: list[str] = []
-#: Columns of the table when nobody chooses; our choice: what fits a line.
+#: Default columns of the table; our choice: what fits a line.
 _COLUMNS = 10
 _BESIDE = ("result.loss", "worst")
 _RESULT = "result."
 
 _Where = Annotated[
     list[str],
-    typer.Option("--where", metavar="CONDITION", help="As 'lr > 0.01' or 'name ~ gpt*'; several must all hold."),
+    typer.Option(
+        "--where", metavar="CONDITION", help="As 'lr > 0.01' or 'name ~ gpt*'; may be repeated, all must hold."
+    ),
 ]
-_Fields = Annotated[list[str], typer.Option("--field", metavar="NAME", help="A column; several times for several.")]
+_Fields = Annotated[list[str], typer.Option("--field", metavar="NAME", help="A column; may be repeated.")]
 
 
 def lineage(
@@ -36,10 +38,10 @@ def lineage(
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many runs are read, newest first.")] = 1000,
     as_document: JsonOption = False,
 ) -> int:
-    """Compare the origins and results of runs: filter, sort, and say which parameters a result depends on.
+    """Compare the settings and results of runs: filter, sort, and rank the parameters that a result depends on.
 
-    `result.loss` is the median of the last tenth of the losses of a run, `result.loss.min` and `.max` the least and the
-    largest; so of everything that a run has logged.
+    `result.loss` is the median of the last tenth of a run's losses, `result.loss.min` and `.max` are the smallest and
+    the largest; the same holds for every other logged value.
     """
     store = same_store or store
     from ..insight.lineage import importance, ordered, parse_condition
@@ -66,10 +68,10 @@ def _print_runs(store: str, rows: "tuple[Provenance, ...]", fields: list[str]) -
     from ..insight.lineage import RESULT_WORDS, known_fields, resolve
 
     if not rows:
-        console().print(f"no runs in {store!r} meet that")
+        console().print(f"no run in {store!r} meets the conditions")
         return
     known = known_fields(rows)
-    names = [resolve(name, known) for name in fields] if fields else _telling(rows, known)
+    names = [resolve(name, known) for name in fields] if fields else _default_columns(rows, known)
     listing = table("", "id", "name", *names)
     for row in rows:
         add_row(listing, row.run, str(row.fields["name"]), *(_cell(row.fields.get(name)) for name in names))
@@ -78,8 +80,8 @@ def _print_runs(store: str, rows: "tuple[Provenance, ...]", fields: list[str]) -
         console().print(RESULT_WORDS, markup=False)
 
 
-def _telling(rows: "tuple[Provenance, ...]", known: tuple[str, ...]) -> list[str]:
-    """Return the settings in which the runs differ, tags first, then what came of them."""
+def _default_columns(rows: "tuple[Provenance, ...]", known: tuple[str, ...]) -> list[str]:
+    """Return the settings in which the runs differ, tags first, then their results."""
     from ..insight.lineage import differing_settings
 
     return [*differing_settings(rows)[: _COLUMNS - len(_BESIDE)], *(name for name in _BESIDE if name in known)]
@@ -96,8 +98,15 @@ def _print_importance(result: str, found: "tuple[Importance, ...]") -> None:
         console().print(f"no parameter differs over six runs or more that have the result {result!r}")
         return
     listing = table(f"what {result} depends on", "parameter", "share of variance", "rank correlation", "p", "runs")
-    for one in found:
-        correlation = "" if one.correlation != one.correlation else f"{one.correlation:+.2f}"
-        add_row(listing, one.field, f"{one.share:.2f}", correlation, f"{one.p_value:.3f}", str(one.runs))
+    for parameter in found:
+        correlation = "" if parameter.correlation != parameter.correlation else f"{parameter.correlation:+.2f}"
+        add_row(
+            listing,
+            parameter.field,
+            f"{parameter.share:.2f}",
+            correlation,
+            f"{parameter.p_value:.3f}",
+            str(parameter.runs),
+        )
     console().print(listing)
     console().print(RESULT_WORDS, markup=False)

@@ -1,4 +1,4 @@
-"""What the commands print: tables for people on stdout, one JSON document for programs, remarks on stderr."""
+"""The output of commands: tables for people on stdout, one JSON document for programs, remarks on stderr."""
 
 import json
 import math
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-#: Columns of the output when nobody's terminal limits it: enough for an id, a name and a sentence.
+#: Columns of the output without a terminal: enough for an id, a name and a sentence.
 _PIPE_WIDTH = 200
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -28,12 +28,12 @@ def console() -> "Console":
 
 
 def remark(text: str) -> None:
-    """Say something to the person without touching stdout."""
+    """Print a remark on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 def print_json(document: object) -> None:
-    """Print the one JSON document of a `--json` command; numbers that JSON lacks become words."""
+    """Print the JSON document of a `--json` command; NaN and infinities become strings."""
     print(json.dumps(as_json(document), indent=2, allow_nan=False, ensure_ascii=False))
 
 
@@ -62,14 +62,14 @@ def table(title: str, *columns: str, right: Sequence[str] = ()) -> "Table":
 
 
 def add_row(to: "Table", *cells: "str | Text") -> None:
-    """Add a row; what stands in brackets stays text."""
+    """Add a row; brackets are text, not markup."""
     from rich.text import Text
 
     to.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in cells))
 
 
 def age(then: float, now: float | None = None) -> str:
-    """Return how long ago that was, in one unit: `3 s`, `12 min`, `5 h`, `2 d`."""
+    """Return the time since then in one unit: `3 s`, `12 min`, `5 h`, `2 d`."""
     seconds = max(0.0, (time.time() if now is None else now) - then)
     for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= size:
@@ -78,8 +78,7 @@ def age(then: float, now: float | None = None) -> str:
 
 
 def sparkline(values: Sequence[float], width: int = 40) -> str:
-    """Return the course of `values` in at most `width` bars, each the mean of its bucket; a bucket with NaN or Inf is
-    `!`."""
+    """Return `values` as at most `width` bars, each the mean of its bucket; a bucket with NaN or Inf is `!`."""
     buckets = _buckets(values, width)
     means = [sum(bucket) / len(bucket) for bucket in buckets]
     finite = [mean for mean in means if math.isfinite(mean)]

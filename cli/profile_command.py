@@ -1,4 +1,4 @@
-"""`mindscope profile RUN` says where a run's time and memory go, and writes its timeline."""
+"""`mindscope profile RUN` reports where a run's time and memory go, and writes its timeline."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ _Trace = Annotated[
     str, typer.Option("--trace", metavar="FILE", help="Write the timeline for chrome://tracing or Perfetto.")
 ]
 _Steps = Annotated[
-    str, typer.Option("--steps", metavar="FIRST,LAST", help="Which steps the timeline shows; the newest by default.")
+    str, typer.Option("--steps", metavar="FIRST,LAST", help="Steps of the timeline; the newest by default.")
 ]
 
 
@@ -25,7 +25,7 @@ def profile(
     steps: _Steps = "",
     as_document: JsonOption = False,
 ) -> int:
-    """Say where the time of a step and the memory go, which rank the others wait for, and what to do."""
+    """Report where the time of a step and the memory go, which rank is the slowest, and what to do."""
     first, last = _range(steps)
     from ..insight.profile import chrome_trace, render_profile
     from ..insight.profile.run_profile import profile as profile_of
@@ -36,7 +36,7 @@ def profile(
             _write(Path(trace), chrome_trace(opened, known, first=first, last=last))
         found = profile_of(opened, known)
     if as_document:
-        print_json(replace(found, profiled=tuple(replace(one, spans=()) for one in found.profiled)))
+        print_json(replace(found, profiled=tuple(replace(step, spans=()) for step in found.profiled)))
     else:
         print(render_profile(found))
     return 0

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from ..storage import Event, Finding, Layout, Run, Series, Store, Structure
 
 _STATE_STYLES = {"running": "cyan", "finished": "green", "failed": "red", "crashed": "red"}
-#: Changes of modules that are told, the newest, as many of optimizers, and sites that are named of each (our choice: a
-#: few lines).
+#: Most changes of modules, and of optimizers, that are shown, the newest; and most sites of each (our choice).
 _CHANGES: Final = 4
 _SITES: Final = 6
 _SEVERITY_STYLES = {"info": "dim", "warning": "yellow", "error": "red"}
@@ -41,7 +40,7 @@ def runs(
 ) -> int:
     """List the runs of a store, newest first.
 
-    `updated` is when the process that writes the run was last heard of: of a killed run its last sign of life.
+    `updated` is the time of the last heartbeat of the process that writes the run.
     """
     store = same_store or store
     with open_existing(store) as opened:
@@ -49,15 +48,11 @@ def runs(
     if as_document:
         print_json({"store": opened.url, "runs": found})
         return 0
-    listing = table(
-        "", "id", "name", "state", "kind", "steps", "findings", "updated", "tags", right=("steps", "findings")
-    )
+    columns = ("id", "name", "state", "kind", "steps", "findings", "updated", "tags")
+    listing = table("", *columns, right=("steps", "findings"))
     for run in found:
-        add_row(
-            listing,
-            run.id, run.name, _state(run), run.kind, str(run.last_step + 1), _worst(run), f"{age(run.updated_at)} ago",
-            _tags(run),
-        )  # fmt: skip
+        facts = (run.id, run.name, _state(run), run.kind, str(run.last_step + 1))
+        add_row(listing, *facts, _worst(run), f"{age(run.updated_at)} ago", _tags(run))
     out = console()
     out.print(listing if found else f"no runs in {opened.url!r} yet; 'mindscope demo' makes two")
     return 0
@@ -106,8 +101,8 @@ def _print_head(out: "Console", run: "Run", loss: "Series") -> None:
     from rich.text import Text
 
     out.print(Text(run.name, style="bold").append(f"  {run.id}", style="not bold"))
-    heard = f"last heard of {age(run.updated_at)} ago" if run.state in ("running", "crashed") else ""
-    facts = [f"{run.last_step + 1} steps", f"begun {age(run.created_at)} ago", heard, run.kind, run.framework]
+    heartbeat = f"last heartbeat {age(run.updated_at)} ago" if run.state in ("running", "crashed") else ""
+    facts = [f"{run.last_step + 1} steps", f"begun {age(run.created_at)} ago", heartbeat, run.kind, run.framework]
     out.print(Text("  ").append(_state(run)).append("".join(f" · {fact}" for fact in facts if fact)))
     if run.error:
         out.print(f"  ended by: {run.error}", style="red", markup=False)
@@ -132,12 +127,12 @@ def _print_model(out: "Console", store: "Store", run: "Run", structure: "Structu
         rates = ", ".join(str(group["lr"]) for group in optimizer.groups if "lr" in group)
         out.print(f"  optimizer: {optimizer.kind}" + (f" at rate {rates}" if rates else ""))
     _print_streams(out, store.layouts(run.id))
-    told = [
+    changes = [
         (event.step, words(event))
         for kind, words in (("modules_changed", _modules_changed), ("optimizer_changed", _optimizer_changed))
         for event in store.events(run.id, kind=kind, limit=_CHANGES)
     ]
-    for _, line in sorted(told):
+    for _, line in sorted(changes):
         out.print(f"  {line}", markup=False)
 
 
@@ -157,8 +152,8 @@ def _print_streams(out: "Console", layouts: "Iterable[Layout]") -> None:
 
 def _optimizer_changed(event: "Event") -> str:
     before = event.data.get("before")
-    place = ", ".join(map(str, before)) if isinstance(before, list) else ""
-    return f"optimizer changed at step {event.step}: {event.data.get('optimizer_kind')} took the place of {place}"
+    names = ", ".join(map(str, before)) if isinstance(before, list) else ""
+    return f"optimizer changed at step {event.step}: {event.data.get('optimizer_kind')} replaced {names}"
 
 
 def _modules_changed(event: "Event") -> str:
@@ -168,7 +163,7 @@ def _modules_changed(event: "Event") -> str:
     named = [display_site(str(site)) for site in sites] if isinstance(sites, list) else []
     more = f" and {count - _SITES} more" if isinstance(count, int) and count > _SITES else ""
     where = ", ".join(named[:_SITES]) + more
-    return f"modules changed at step {event.step}: {where}; those before and those since are counted together"
+    return f"modules changed at step {event.step}: {where}; values from before and after the change form one series"
 
 
 def _print_findings(out: "Console", findings: "tuple[Finding, ...]") -> None:
@@ -205,39 +200,39 @@ def _worst(run: "Run") -> "Text":
 
     if not run.worst:
         return Text("0")
-    said = f"1 {run.worst}" if run.findings == 1 else f"{run.findings}, worst: {run.worst}"
-    return Text(said, style=_SEVERITY_STYLES[run.worst])
+    count = f"1 {run.worst}" if run.findings == 1 else f"{run.findings}, worst: {run.worst}"
+    return Text(count, style=_SEVERITY_STYLES[run.worst])
 
 
 def _tags(run: "Run") -> str:
     return " ".join(f"{key}={value}" for key, value in run.tags.items())
 
 
-#: Events of a rank that are read; the newest.
+#: Newest events of a rank that are read.
 _ALL: Final = 100_000
-#: Sites that are named; the document holds all of them (our choice: a line of a terminal).
+#: Most sites in the text; the JSON document has all of them (our choice: a line of a terminal).
 _NAMED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Dumped:
-    """What a run holds of whole tensors.
+    """The whole tensors that a run has dumped.
 
     Args:
-        count: How often one was stored; equal ones are one file.
-        sites: Of which sites, in the order in which they came.
-        subjects: And of what there.
-        first_step: The step of the oldest, -1 of none.
+        count: Number of stored tensors; equal ones share a file.
+        sites: Their sites, in the order of their arrival.
+        subjects: Their subjects.
+        first_step: The step of the oldest, -1 without any.
         last_step: The step of the newest.
-        steps: The first and the last step of each stretch without a gap of which there are some.
-        left_out: How many could not be stored.
-        first_left_out: The first step of which some could not, -1 where that is not known.
-        last_left_out: The last of these.
-        steps_left_out: The first and the last of these by event, in stretches as far as they meet.
-        is_counted: Whether the run has come to its end, and with it the count of what could not be stored.
-        reason: Why they could not; empty where all could.
-        folder: Where their files are; empty where neither store nor configuration tell.
-        size_bytes: What these files take; 0 where there are none any more.
+        steps: First and last step of each consecutive range with stored tensors.
+        left_out: How many tensors could not be stored.
+        first_left_out: The first step with a tensor that could not be stored, -1 if unknown.
+        last_left_out: The last of these steps.
+        steps_left_out: First and last of these steps by event; adjacent ranges are merged.
+        is_counted: Whether the run has ended, so that the count of left out tensors is final.
+        reason: Why tensors were left out; empty if none were.
+        folder: The folder of the files; empty if neither store nor configuration name one.
+        size_bytes: Size of these files; 0 if they are gone.
     """
 
     count: int
@@ -256,7 +251,7 @@ class Dumped:
     size_bytes: int
 
     def to_text(self) -> str:
-        """Return a line in words."""
+        """Return a line of text."""
         from ..storage import display_site
 
         lost = self._lost()
@@ -265,58 +260,58 @@ class Dumped:
         rest = len(self.sites) - _NAMED
         sites = ", ".join(map(display_site, self.sites[:_NAMED])) + (f" and {rest} more sites" if rest > 0 else "")
         when = steps_in_words(self.steps)
-        what = f"{self.count} whole tensors ({', '.join(self.subjects)} of {sites}; {when}), {self._place()}"
+        what = f"{self.count} whole tensors ({', '.join(self.subjects)} of {sites}; {when}), {self._location()}"
         return f"{what}; {lost}" if self.left_out else what
 
     def _lost(self) -> str:
-        """Return what could not be stored, since when and why; of a run that goes on, or was killed, the beginning."""
+        """Return how many tensors could not be stored, since when and why."""
         if self.first_left_out < 0:
             return f"{self.left_out} were left out: {self.reason}"
         if self.is_counted:
             return f"{self.left_out} were left out ({steps_in_words(self.steps_left_out)}): {self.reason}"
         return f"{self.left_out} or more were left out, from step {self.first_left_out} on: {self.reason}"
 
-    def _place(self) -> str:
+    def _location(self) -> str:
         if not self.size_bytes:
-            return f"whose files are not there any more: {self.folder}" if self.folder else "whose files are elsewhere"
+            return f"whose files are gone from {self.folder}" if self.folder else "whose files are in another folder"
         return f"{_size(self.size_bytes)} in {self.folder}"
 
 
 def dumped_of(store: "Store", run: "Run") -> Dumped | None:
-    """Return what the run holds of whole tensors; None of one that was to dump none."""
+    """Return the whole tensors that the run has dumped; None if it dumps none."""
     from ..storage import StoreUnavailable, tensor_files
 
-    told, lost = _events(store, run, "tensor"), _events(store, run, "tensors_left_out")
-    if not told and not lost:
+    stored, lost = _events(store, run, "tensor"), _events(store, run, "tensors_left_out")
+    if not stored and not lost:
         return None
     try:
         files = tensor_files(store, run)
     except StoreUnavailable:
         files = None
     return Dumped(
-        count=len(told),
-        sites=_distinct(one.site for one in told),
-        subjects=_distinct(str(one.data["subject"]) for one in told),
-        first_step=min((one.step for one in told), default=-1),
-        last_step=max((one.step for one in told), default=-1),
-        steps=merged((one.step, one.step) for one in told),
+        count=len(stored),
+        sites=_distinct(event.site for event in stored),
+        subjects=_distinct(str(event.data["subject"]) for event in stored),
+        first_step=min((event.step for event in stored), default=-1),
+        last_step=max((event.step for event in stored), default=-1),
+        steps=merged((event.step, event.step) for event in stored),
         left_out=sum(_numbers(lost, "count")),
         first_left_out=min(_numbers(lost, "first"), default=-1),
         last_left_out=max(_numbers(lost, "first", "last"), default=-1),
-        steps_left_out=merged((min(both), max(both)) for one in lost if (both := _numbers([one], "first", "last"))),
+        steps_left_out=merged((min(both), max(both)) for event in lost if (both := _numbers([event], "first", "last"))),
         is_counted=run.state in ("finished", "failed"),
-        reason=", ".join(_distinct(str(one.data["reason"]) for one in lost)),
+        reason=", ".join(_distinct(str(event.data["reason"]) for event in lost)),
         folder="" if files is None else str(files.folder),
         size_bytes=0 if files is None else files.size_bytes(),
     )
 
 
 def _events(store: "Store", run: "Run", kind: str) -> "list[Event]":
-    return [one for rank in run.ranks for one in store.events(run.id, rank=rank, kind=kind, limit=_ALL)]
+    return [event for rank in run.ranks for event in store.events(run.id, rank=rank, kind=kind, limit=_ALL)]
 
 
 def _numbers(events: "Iterable[Event]", *names: str) -> list[int]:
-    return [number for one in events for name in names if isinstance(number := one.data.get(name), int)]
+    return [number for event in events for name in names if isinstance(number := event.data.get(name), int)]
 
 
 def _distinct(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`mindscope run` watches a training script unchanged; `mindscope sites` prints what its model is made of."""
+"""`mindscope run` watches an unchanged training script; `mindscope sites` prints the modules of its model."""
 
 import sys
 from contextlib import redirect_stdout
@@ -40,7 +40,7 @@ def existing_script(words: list[str]) -> "tuple[TrainingScript, list[str]]":
     """Return the script at that path, or the module behind `-m`, and its arguments.
 
     Raises:
-        WrongUse: There is none; the nearest one is named.
+        WrongUse: There is no such script; the message names the nearest one.
     """
     from ..probe.script_runner import TrainingScript
     from ..storage import nearest
@@ -57,8 +57,7 @@ def existing_script(words: list[str]) -> "tuple[TrainingScript, list[str]]":
 
 
 def _existing_module(words: list[str]) -> "tuple[TrainingScript, list[str]]":
-    """Return the module of that name, found from the current folder as `python -m` finds it; of a package its
-    `__main__`."""
+    """Return the module of that name, or the `__main__` of a package, as `python -m` finds it."""
     from ..probe.script_runner import TrainingScript
 
     if not words:
@@ -85,13 +84,13 @@ def sites(
 ) -> int:
     """Print the modules of the model that a script trains; the script is stopped after the first forward.
 
-    Nothing is recorded, also where the script calls mindscope.watch itself.
+    Nothing is recorded, even if the script calls mindscope.watch itself.
     """
     from ..probe.script_sites import sites_of_script
     from ..storage import display_site
 
     script, arguments = existing_script(words)
-    with redirect_stdout(sys.stderr):  # what the script prints is not ours
+    with redirect_stdout(sys.stderr):  # the output of the script must not mix with ours
         seen = sites_of_script(script, arguments)
     if seen.reason:
         raise WrongUse(seen.reason)
@@ -99,13 +98,18 @@ def sites(
         print_json({"script": str(script), "sites": seen.sites, "is_whole": seen.is_whole, "others": seen.others})
         return 0
     listing = table("", "site", "type", "calls", "output", "parameters", right=("calls", "parameters"))
-    for one in seen.sites:
+    for module in seen.sites:
         add_row(
-            listing, display_site(one.site), one.kind, str(one.calls), ", ".join(one.outputs), f"{one.parameters:,}"
+            listing,
+            display_site(module.site),
+            module.kind,
+            str(module.calls),
+            ", ".join(module.outputs),
+            f"{module.parameters:,}",
         )
     console().print(listing)
     if not seen.is_whole:
-        remark("the first forward did not come to its end; what was called before that is shown")
+        remark("the first forward did not finish; the modules called before it stopped are shown")
     if seen.others:
-        remark(f"not shown: {', '.join(seen.others)}; several models are watched as one with watch(ModuleDict(...))")
+        remark(f"not shown: {', '.join(seen.others)}; watch several models as one with watch(ModuleDict(...))")
     return 0

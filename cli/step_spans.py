@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Span", "and_words", "in_words", "merged", "paced_in_words", "spans_in_words", "steps_in_words"]
 
-#: The first and the last step of a stretch without a gap.
+#: The first and the last step of a range.
 Span = tuple[int, int]
-#: Stretches that are named where there are more (our choice: half a line of a terminal).
+#: Most ranges in the text (our choice: half a line of a terminal).
 _NAMED: Final = 4
 
 
 def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Return the fewest stretches that hold the same steps, oldest first."""
+    """Return the fewest ranges with the same steps, oldest first."""
     found: list[Span] = []
     for first, last in sorted(spans):
         if found and first <= found[-1][1] + 1:
@@ -28,19 +28,19 @@ def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def steps_in_words(spans: Sequence[Span]) -> str:
-    """Return all steps of merged stretches, as `steps 0 to 3 and 20 to 25` or `every 10 steps from 0 to 900`; the
-    first of many stretches, and where the last one ends."""
+    """Return the steps of merged ranges, as `steps 0 to 3 and 20 to 25` or `every 10 steps from 0 to 900`; of many
+    ranges the first ones, and the end of the last."""
     gaps = {after[0] - before[0] for before, after in pairwise(spans)}
     if len(spans) > 2 and len(gaps) == 1 and all(first == last for first, last in spans):
         return f"every {gaps.pop()} steps from {spans[0][0]} to {spans[-1][0]}"
     if len(spans) <= _NAMED:
         return spans_in_words(spans)
     rest = len(spans) - _NAMED + 1
-    return f"{spans_in_words(spans[: _NAMED - 1], last=', ')} and {rest} stretches more up to step {spans[-1][1]}"
+    return f"{spans_in_words(spans[: _NAMED - 1], last=', ')} and {rest} more ranges up to step {spans[-1][1]}"
 
 
 def spans_in_words(spans: Sequence[Span], *, last: str = " and ") -> str:
-    """Return each stretch, as `step 5` or `steps 1, 2 and 100 to 110`."""
+    """Return each range, as `step 5` or `steps 1, 2 and 100 to 110`."""
     words = [
         word
         for first, end in spans
@@ -51,24 +51,24 @@ def spans_in_words(spans: Sequence[Span], *, last: str = " and ") -> str:
 
 
 def and_words(words: Sequence[str], *, last: str = " and ") -> str:
-    """Return the words in a row, the last of them behind an `and`."""
+    """Join the words with commas, the last one with `and`."""
     return last.join([*([", ".join(words[:-1])] if words[1:] else []), *words[-1:]])
 
 
 def in_words(schedule: "Schedule") -> str:
-    """Return when it is due, as `every 10 steps and at steps 1, 2 and 100 to 110, from step 500 on`."""
+    """Return when the schedule is due, as `every 10 steps and at steps 1, 2 and 100 to 110, from step 500 on`."""
     if not schedule.is_ever_due:
         return "never"
     ruled = and_words(_rules(schedule))
     words = f"{ruled}{_bounds(schedule)}" if ruled else ""
     if not schedule.around or words == "every step":
         return words
-    behind = f"at each of {schedule.around} steps behind a finding"
+    behind = f"at each of {schedule.around} steps after a finding"
     return f"{words}; also {behind}" if words else behind
 
 
 def paced_in_words(schedule: "Schedule", pace: int) -> str:
-    """Return when something tells anything that does so at one of `pace` steps at which it is due."""
+    """Return when a collector records that works at every `pace`-th due step."""
     from ..probe import NEVER
 
     if pace == 1 or not schedule.is_ever_due:

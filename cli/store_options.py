@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from ..storage import Store
 
-#: Where runs go and are looked for when nobody says otherwise.
+#: The store of commands by default.
 DEFAULT_STORE: Final = "runs/"
 
 StoreOption = Annotated[
@@ -25,7 +25,7 @@ StoreArgument = Annotated[
     ),
 ]
 
-#: Commands whose subject is a whole store take it as their argument; the option of all others serves there, too.
+#: Commands about a whole store take it as their argument; `--store` works there, too.
 SameStoreOption = Annotated[str, typer.Option("--store", metavar="URL", help="The same as STORE.")]
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="An id, a unique prefix of one, a name, or 'latest'.")]
@@ -37,7 +37,7 @@ def open_existing(url: str) -> "Store":
     """Open the store at `url`, which must exist.
 
     Raises:
-        StoreUnavailable: Nothing is there; reading commands never create a store.
+        StoreUnavailable: It does not exist; reading commands never create a store.
     """
     from ..storage import open_store
 
@@ -46,10 +46,10 @@ def open_existing(url: str) -> "Store":
 
 
 def require_existing(url: str) -> None:
-    """Check that there can be a store at `url`.
+    """Check that the store at `url` exists, if it is a path.
 
     Raises:
-        StoreUnavailable: It is a path and nothing is there.
+        StoreUnavailable: The path does not exist.
     """
     from ..storage import StoreUnavailable
 

@@ -1,4 +1,4 @@
-"""`mindscope export`, `import` and `migrate`: runs go to other tools, come from them, and come from older stores."""
+"""`mindscope export`, `import` and `migrate`: runs to other tools, from other tools, and from older stores."""
 
 import sys
 from pathlib import Path
@@ -23,7 +23,7 @@ _Format = Annotated[str, typer.Option("--format", metavar="NAME", help="tensorbo
 
 def export(
     run: RunArgument,
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="Where the files go; made if need be.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder for the files; created if missing.")],
     form: _Format = "tensorboard",
     store: StoreOption = DEFAULT_STORE,
     as_document: JsonOption = False,
@@ -42,9 +42,9 @@ def export(
 
 _ImportFormat = Annotated[
     str | None,
-    typer.Option("--format", metavar="NAME", help="tensorboard, msprobe, csv or parquet; found out by itself."),
+    typer.Option("--format", metavar="NAME", help="tensorboard, msprobe, csv or parquet; detected by default."),
 ]
-_Name = Annotated[str | None, typer.Option("--name", help="What the run is called; as its files say by default.")]
+_Name = Annotated[str | None, typer.Option("--name", help="Name of the run; by default as in its files.")]
 
 
 def import_(
@@ -54,7 +54,7 @@ def import_(
     store: StoreOption = DEFAULT_STORE,
     as_document: JsonOption = False,
 ) -> int:
-    """Take runs of another tool into a store, which is made if need be."""
+    """Import runs of another tool into a store, which is created if missing."""
     from ..probe.exchange import import_runs
     from ..storage import open_store
 
@@ -84,7 +84,7 @@ def import_(
 def migrate(
     store: StoreArgument = DEFAULT_STORE, same_store: SameStoreOption = "", as_document: JsonOption = False
 ) -> int:
-    """Bring a store up to this version's schema."""
+    """Upgrade a store to the schema of this version."""
     store = same_store or store
     require_existing(store)
     from ..storage import migrate as migrate_store

@@ -23,7 +23,7 @@ def load_model(reference: str) -> object:
     """Load the model `file.py:name` or `package.module:name`; call it first when it is a function.
 
     Raises:
-        WrongUse: There is no such file, module or name, the function needs arguments, or what the file says raises.
+        WrongUse: There is no such file, module or name, the function needs arguments, or the code raises.
     """
     found = load_named(reference, what="a model")
     if not callable(found) or not _is_maker(found):
@@ -37,19 +37,19 @@ def load_named(reference: str, *, what: str) -> object:
     """Load the object `file.py:name` or `package.module:name` as it is.
 
     Args:
-        what: It is meant to be, for the error.
+        what: What the object is, for error messages.
 
     Raises:
         WrongUse: There is no such file, module or name, or loading it raises.
     """
     from ..storage import nearest
 
-    place, _, name = reference.rpartition(":")
-    if not place or not name:
+    source, _, name = reference.rpartition(":")
+    if not source or not name:
         raise WrongUse(f"{what} is named 'file.py:name' or 'package.module:name', got {reference!r}")
-    module = _load_file(Path(place)) if place.endswith(".py") else _import(place)
+    module = _load_file(Path(source)) if source.endswith(".py") else _import(source)
     if not hasattr(module, name):
-        raise WrongUse(f"{place} has no {name!r}{nearest(name, vars(module))}")
+        raise WrongUse(f"{source} has no {name!r}{nearest(name, vars(module))}")
     return getattr(module, name)
 
 
@@ -70,10 +70,10 @@ def load_samples(path: str) -> "tuple[NDArray[np.generic], NDArray[np.generic]]"
             missing = [name for name in ("x", "y") if name not in arrays]
             if not missing:
                 return arrays["x"], arrays["y"]
-            held = ", ".join(arrays) or "nothing"
+            names = ", ".join(arrays) or "nothing"
     except (ValueError, AttributeError, EOFError, zipfile.BadZipFile):
         raise WrongUse(f"{path!r} is not an .npz file; write one with numpy.savez(path, x=..., y=...)") from None
-    raise WrongUse(f"{path!r} lacks {' and '.join(missing)}; it holds {held}")
+    raise WrongUse(f"{path!r} lacks {' and '.join(missing)}; it holds {names}")
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -105,26 +105,30 @@ def _import(name: str) -> ModuleType:
 def _check_needs_nothing(maker: Callable[..., object], reference: str) -> None:
     try:
         parameters = inspect.signature(maker).parameters.values()
-    except (TypeError, ValueError):  # of some that are written in C nothing is known
+    except (TypeError, ValueError):  # some functions in C have no signature
         return
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    needed = [one.name for one in parameters if one.default is one.empty and one.kind not in optional]
+    needed = [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind not in optional
+    ]
     if needed:
         raise WrongUse(
-            f"{reference} needs {', '.join(needed)}, and what makes a model is called without arguments; "
-            f"name a function of your own that takes none and returns the model"
+            f"{reference} needs {', '.join(needed)}, but it is called without arguments to make the model; "
+            f"name a function that takes none and returns the model"
         )
 
 
 def _is_maker(found: object) -> bool:
-    """Return whether calling it makes a model: functions and classes do, objects with parameters are models already."""
+    """Return whether the object is a function or class that makes a model, and not a model itself."""
     return isinstance(found, type) or (
         callable(found) and not hasattr(found, "parameters") and not hasattr(found, "get_parameters")
     )
 
 
 _PACKAGE = __name__.partition(".")[0]
-#: Where models are called.
+#: The package that calls models.
 _MODELS = f"{_PACKAGE}.armour.model."
 
 
@@ -133,23 +137,23 @@ def own_code(failed: str) -> Iterator[None]:
     """Run code of the user, and report what it raises as wrong use.
 
     Args:
-        failed: What has failed where that code raises, the begin of the sentence.
+        failed: The begin of the error message.
 
     Raises:
-        WrongUse: The code raised, or left by `sys.exit`; file, line and error are named.
+        WrongUse: The code raised or called `sys.exit`; the message names file, line and error.
     """
     try:
         yield
     except (Exception, SystemExit) as error:
-        raise WrongUse(_told(failed, error)) from error
+        raise WrongUse(_report(failed, error)) from error
 
 
 @contextmanager
 def calls_own_code() -> Iterator[None]:
-    """Run code of ours that calls a model or function of the user, and report what that raises as wrong use.
+    """Run our own code that calls a model or function of the user, and report what that raises as wrong use.
 
     Raises:
-        WrongUse: What was called raised; file, line and error are named. Errors that come from elsewhere pass.
+        WrongUse: The user's code raised; the message names file, line and error. Other errors pass.
     """
     try:
         yield
@@ -158,26 +162,26 @@ def calls_own_code() -> Iterator[None]:
     except Exception as error:
         raised = error.__cause__ if _is_ours(error) and isinstance(error.__cause__, Exception) else error
         if _own(_frames(raised)):
-            raise WrongUse(_told("your own code fails", raised)) from error
+            raise WrongUse(_report("your own code fails", raised)) from error
         if _is_of_a_called_library(error):
             raise WrongUse(
-                f"the model cannot be called: {_what(error)}; look at the shape and dtype of x in the data, or see it "
-                f"whole with --debug"
+                f"the model cannot be called: {_what(error)}; check the shape and dtype of x in the data, or see the "
+                f"traceback with --debug"
             ) from error
         raise
 
 
-def _told(failed: str, error: BaseException) -> str:
-    return f"{failed}: {_place(error)}{_what(error)}; mend it there, or see it whole with --debug"
+def _report(failed: str, error: BaseException) -> str:
+    return f"{failed}: {_location(error)}{_what(error)}; fix it there, or see the traceback with --debug"
 
 
 def _what(error: BaseException) -> str:
-    said = str(error.msg if isinstance(error, SyntaxError) else error)
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    message = str(error.msg if isinstance(error, SyntaxError) else error)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def _place(error: BaseException) -> str:
-    """Return file and line of what was raised: the innermost of the user's, or else of any, code; empty without any."""
+def _location(error: BaseException) -> str:
+    """Return file and line of the error: in the user's innermost frame, else in any; empty without frames."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}, "
     frames = [(file, line) for file, line, module in _frames(error) if not _is_of_the_package(module)]
@@ -192,11 +196,11 @@ def _frames(error: BaseException) -> list[tuple[str, int, str]]:
         (frame.f_code.co_filename, line, str(frame.f_globals.get("__name__")))
         for frame, line in walk_tb(error.__traceback__)
     ]
-    return [one for one in found if not one[0].startswith("<")]
+    return [frame for frame in found if not frame[0].startswith("<")]
 
 
 def _own(frames: list[tuple[str, int, str]]) -> list[tuple[str, int]]:
-    """Return file and line of those that are the user's: neither ours nor of what is installed."""
+    """Return file and line of the user's frames: neither of mindscope nor of an installed library."""
     libraries = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     return [
         (file, line)
@@ -206,7 +210,7 @@ def _own(frames: list[tuple[str, int, str]]) -> list[tuple[str, int]]:
 
 
 def _is_of_a_called_library(error: Exception) -> bool:
-    """Return whether a framework raised it where it was called as the model: a model without code of its own."""
+    """Return whether a framework raised the error when the model was called: a model without code of its own."""
     frames = _frames(error)
     ours = [module for _, _, module in frames if _is_of_the_package(module)]
     return bool(ours) and ours[-1].startswith(_MODELS) and not _is_ours(error)

@@ -1,4 +1,4 @@
-"""The grammar of the dashboard's URLs: a short address restores what the reader sees."""
+"""The grammar of the dashboard's URLs: an address restores the view."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ class BadAddress(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class QueryKey:
-    """One key that the addresses of a page may have beside run, metric, site and step.
+    """A key of a page's addresses besides run, metric, site and step.
 
     Args:
-        usual: What is meant when the key is absent.
-        words: All that it may say; empty lets it say anything.
-        pattern: A regular expression that all it says must match; empty lets it say anything.
-        example: One thing that matches it.
+        usual: The default value.
+        words: The allowed values; empty allows any.
+        pattern: A regular expression for the value; empty allows any.
+        example: A value that matches the pattern.
     """
 
     name: str
@@ -39,7 +39,7 @@ class QueryKey:
         """Refuse a value that the key does not allow.
 
         Raises:
-            BadAddress: The word is none of those that it knows, or does not match.
+            BadAddress: The value is not allowed.
         """
         values = f"{self.name}={word[:40]!r} in the address"
         if self.words and word not in self.words:
@@ -50,13 +50,13 @@ class QueryKey:
 
 @dataclass(frozen=True, slots=True)
 class PageAddress:
-    """Where a reader is and what is looked at there.
+    """The address of a page and of what it shows.
 
     Args:
         page: First part of the path, empty for the overview.
         run: Id or any other reference to a run.
         site: None when no site is chosen; the root's site is the empty string.
-        options: What the page's own keys say, as far as it is not the usual.
+        options: Values of the page's own keys that differ from the default.
     """
 
     page: str = ""
@@ -68,7 +68,7 @@ class PageAddress:
 
     @property
     def search(self) -> str:
-        """The query with its question mark; empty when everything is as usual."""
+        """The query with its question mark; empty when all values are defaults."""
         values = {name: value for name in _TEXTS if (value := getattr(self, name))}
         if self.site == "":
             values["site"] = ""
@@ -99,7 +99,7 @@ def parse(pathname: str | None, search: str | None, keys: Sequence[QueryKey] = (
     """Parse the address in a URL; ignore keys that belong neither to every page nor to this one.
 
     Raises:
-        BadAddress: A value is none of the words that its key knows, or the query is too long.
+        BadAddress: A value is not allowed, or the query is too long.
     """
     query = (search or "").removeprefix("?")
     if len(query) > _LONGEST:

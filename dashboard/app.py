@@ -48,7 +48,7 @@ def create_app(store: Store, settings: Settings | None = None) -> dash.Dash:
     app.renderer = RENDERER
     server.before_request(reader.begin_answer)
     server.teardown_request(lambda _: reader.end_answer())
-    app.layout = shell(reader.place)
+    app.layout = shell(reader.location)
     _connect_shell(app, reader)
     for page in PAGES.values():
         page.connect(app, reader)

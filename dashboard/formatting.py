@@ -1,4 +1,4 @@
-"""Numbers, times and causes as a person reads them."""
+"""Formats numbers, times and causes for people."""
 
 import math
 from urllib.parse import urlsplit, urlunsplit
@@ -50,18 +50,18 @@ def count(amount: int, singular: str, plural: str = "") -> str:
     return f"{amount:,} {singular if amount == 1 else plural or singular + 's'}"
 
 
-def store_place(url: str) -> str:
+def store_location(url: str) -> str:
     """Return the store's URL without the password."""
     parts = urlsplit(url)
     if "@" not in parts.netloc:
         return url
-    user, _, place = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}@{place}", query=""))
+    user, _, location = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}@{location}", query=""))
 
 
-def short_place(place: str) -> str:
+def short_location(location: str) -> str:
     """Return the last part of a folder or database: enough beside the name of the application."""
-    return place.rstrip("/").rpartition("/")[2] or place
+    return location.rstrip("/").rpartition("/")[2] or location
 
 
 def short_site(site: str, width: int = 28) -> str:

@@ -1,4 +1,4 @@
-"""The verdict on a run, and the place that a page shows when its address names none: the first anomaly, if any."""
+"""The verdict on a run, and the default view of a page: the first anomaly, if any."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,12 +18,12 @@ Tone = Literal["good", "bad", "watch", "quiet"]
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The state of a run in one breath.
+    """The state of a run in one line.
 
     Args:
-        first: The finding that everything else follows from, None while there is none.
-        clean_until: The last step before it, -1 when it was there from the start.
-        tone: How the verdict is to be felt.
+        first: The first root cause; None without findings.
+        clean_until: The last step before it, -1 if it was there from the start.
+        tone: The colour of the verdict.
     """
 
     verdict: str
@@ -41,7 +41,7 @@ def headline(run: Run, findings: Sequence[Finding], structure: Callable[[], Stru
     """Return the headline of a run from its findings.
 
     Args:
-        structure: Reads the model's, by whose data flow one finding is distinguished from its consequences.
+        structure: Returns the model's structure, whose data flow separates a root cause from its consequences.
     """
     roots = root_causes(findings, structure() if structure and len(findings) > 1 else None)
     if roots:
@@ -57,7 +57,7 @@ def headline(run: Run, findings: Sequence[Finding], structure: Callable[[], Stru
     return Headline("Healthy", "good", None, run.last_step)
 
 
-#: The three maps that tell most stories side by side, each with what stands in for it where it was not recorded.
+#: The three default maps, each with its substitutes if it was not recorded.
 _MAPS: Final = (
     ("activation/l2_norm", "activation/rms", "activation/std"),
     ("gradient/l2_norm", "activation_grad/l2_norm"),
@@ -75,8 +75,8 @@ def default_maps(metrics: tuple[str, ...], metric: str = "") -> list[str]:
 def tensor_of(reader: Reader, run: Run, finding: Finding) -> tuple[str, str | None]:
     """Return metric and site of the tensor that a finding is about.
 
-    One that speaks of the whole model leads to the tensor that departed most from its own history at that step; no site
-    when none did.
+    A finding about the whole model leads to the tensor that deviates most from its own history at that step; no site if
+    none does.
     """
     metrics = reader.metrics(run.id)
     metric = _metric_to_show(finding.metric, metrics)

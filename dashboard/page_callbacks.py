@@ -24,7 +24,7 @@ def connect_polling(app: dash.Dash, reader: Reader, *, tick: str, version: str, 
 
     Args:
         tick: The id of the page's interval.
-        version: The id of the store that holds what the page shows.
+        version: The id of the `dcc.Store` with the version that the page shows.
         run: The id of the run's picker.
     """
 
@@ -42,9 +42,9 @@ def connect_polling(app: dash.Dash, reader: Reader, *, tick: str, version: str, 
         return now
 
 
-#: What every page may say: the keys of the addresses that are not a page's own.
+#: The keys of addresses that all pages share.
 METRIC, SITE, STEP = QueryKey("metric"), QueryKey("site"), QueryKey("step")
-#: A component with the property that holds what a person chose, and the key that it stands under.
+#: A component, the property with its chosen value, and the key of the address.
 Control = tuple[str, str, QueryKey]
 
 

@@ -21,10 +21,10 @@ class Page:
     Args:
         path: The first part of its URLs, empty for the overview.
         icon: Name of its icon file in `assets`.
-        layout: What it shows at an address; reads as little as it can, callbacks do the rest.
+        layout: Builds the page of an address; reads as little as possible, callbacks do the rest.
         connect: Registers its callbacks, once.
-        needs_run: Whether it is about one run; the newest when the URL names none.
-        keys: What its addresses may say beside run, metric, site and step.
+        needs_run: Whether it is about one run; by default the newest.
+        keys: Keys of its addresses besides run, metric, site and step.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""Who may ask: Host and Origin of every request, the token where one is demanded, the headers of every answer."""
+"""Access control: Host and Origin of every request, the token where one is required, the headers of every response."""
 
 import base64
 import hashlib
@@ -105,9 +105,9 @@ def _refuse(status: int, why: str) -> flask.Response:
     return flask.Response(why + "\n", status=status, mimetype="text/plain")
 
 
-def _is_own_host(asked: str, host: str) -> bool:
+def _is_own_host(requested: str, host: str) -> bool:
     """Accept IP addresses and this machine's own names: a DNS rebinding attack needs a name of its own."""
-    name = urlsplit(f"//{asked}").hostname or ""
+    name = urlsplit(f"//{requested}").hostname or ""
     if is_loopback(name):
         return True
     if is_loopback(host):

@@ -1,4 +1,4 @@
-"""Serving the application: blocking for the command, in a thread for whoever goes on working beside it."""
+"""Serves the application: blocking for the command, or in a thread."""
 
 import socket
 import sys
@@ -22,7 +22,7 @@ _WAKE_S = 0.5
 
 
 class Server:
-    """A dashboard that listens; it owns the store that it was given.
+    """A listening dashboard; it closes its store.
 
     Args:
         ready: Called once, in another thread, when all pages are there.
@@ -54,14 +54,14 @@ class Server:
         """The address to open, with the token if there is one."""
         return self.link("/")
 
-    def link(self, place: str) -> str:
+    def link(self, page: str) -> str:
         """Return the address of a page, `/run?run=latest`, with the token if there is one."""
         host = self._settings.host
         host = socket.gethostname() if host in ("0.0.0.0", "::") else host
         host = f"[{host}]" if ":" in host else host
-        sign = "&" if "?" in place else "?"
-        token = f"{sign}token={self._settings.token}" if self._settings.token else ""
-        return f"http://{host}:{self._http.effective_port}{place}{token}"
+        separator = "&" if "?" in page else "?"
+        token = f"{separator}token={self._settings.token}" if self._settings.token else ""
+        return f"http://{host}:{self._http.effective_port}{page}{token}"
 
     def run(self) -> None:
         """Serve until `stop` is called or Ctrl-C is pressed; raise what stopped the pages from being built."""
@@ -130,12 +130,12 @@ def serve(
 
     Args:
         store_url: What `open_store` takes.
-        host: An address that other machines reach demands a token.
+        host: An address that other machines can reach requires a token.
         port: 0 takes a free one.
-        token: Asked of every visitor when given. Else one is made, which other machines need to read and this one to
-            change something.
-        is_read_only: Lets nobody change anything.
-        announce: Takes the address to open, once; written to stderr when not given.
+        token: Required of every visitor if given. Otherwise one is generated: other machines need it to read, this
+            machine only to change something.
+        is_read_only: Whether changes are refused.
+        announce: Called once with the address to open; by default it is printed on stderr.
         ready: Called once, in another thread, when all pages are there; a visitor may come before.
     """
     settings = settings_for(host, port, token, is_read_only=is_read_only)

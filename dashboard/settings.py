@@ -1,4 +1,4 @@
-"""How the dashboard is served."""
+"""The settings of the dashboard's server."""
 
 import ipaddress
 import secrets
@@ -14,14 +14,14 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the dashboard listens and what it asks of its visitors.
+    """The address of the dashboard and its access control.
 
     Args:
         port: 0 takes a free one.
-        token: What a visitor must know; None asks nothing and is only accepted on a loopback address.
-        is_open: Whether who has no token may read, though change nothing; only accepted on a loopback address.
-        is_read_only: Whether nobody may change anything, with or without the token.
-        refresh_s: Seconds between two looks at a run that is being written.
+        token: The token of visitors; None requires none and is only accepted on a loopback address.
+        is_open: Whether visitors without the token may read, but not change; only accepted on a loopback address.
+        is_read_only: Whether all changes are refused, even with the token.
+        refresh_s: Seconds between two polls of a run that is being written.
         threads: Requests served at the same time.
     """
 
@@ -41,11 +41,11 @@ class Settings:
         if self.token is not None and len(self.token) < _SHORTEST_TOKEN:
             raise SettingsError(
                 f"dashboard token must have at least {_SHORTEST_TOKEN} characters, got {len(self.token)}; "
-                f"leave it out to have one made"
+                f"omit it to get one generated"
             )
         if self.is_open and not is_loopback(self.host):
             raise SettingsError(
-                f"dashboard on {self.host!r} can be reached from other machines and cannot be open to who has no token"
+                f"dashboard on {self.host!r} can be reached from other machines; is_open is only for 127.0.0.1"
             )
         if self.token is None and not is_loopback(self.host):
             raise SettingsError(
@@ -57,7 +57,7 @@ class Settings:
 def settings_for(host: str, port: int, token: str | None, *, is_read_only: bool = False) -> Settings:
     """Return the settings of a dashboard at that address with defaults for the rest.
 
-    A token that was given is asked of everybody. Else one is made: other machines must bring it to read, this machine
+    A given token is required of everybody. Otherwise one is generated: other machines need it to read, this machine
     only to change something.
     """
     is_open = token is None and is_loopback(host)
@@ -66,7 +66,7 @@ def settings_for(host: str, port: int, token: str | None, *, is_read_only: bool 
 
 
 def new_token() -> str:
-    """Generate a token that nobody guesses: 256 random bits, safe in a URL."""
+    """Generate a token of 256 random bits that is safe in a URL."""
     return secrets.token_urlsafe(32)
 
 

@@ -1,4 +1,4 @@
-"""What the server answers without a store: the HTML document around each page, its files, and the health check."""
+"""Responses without a store: the HTML document around each page, its files, and the health check."""
 
 import gzip
 import re
@@ -45,10 +45,10 @@ def needed_scripts(scripts: str) -> str:
     """Keep of Dash's scripts those that every page needs; the scripts of tables load with the first table."""
 
     def write(found: re.Match[str]) -> str:
-        place = found[1]
-        if _LATER in place:
-            return f'<script type="text/plain" data-later="{place}"></script>\n'
-        return "" if _UNUSED in place else found[0]
+        source = found[1]
+        if _LATER in source:
+            return f'<script type="text/plain" data-later="{source}"></script>\n'
+        return "" if _UNUSED in source else found[0]
 
     return _SCRIPT.sub(write, scripts)
 

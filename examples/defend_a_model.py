@@ -1,7 +1,7 @@
 """Train a network of digits so that it withstands attacks, and watch whether its robustness goes on growing.
 
 python examples/defend_a_model.py [STORE]
-mindscope diagnose TRADES --store STORE       # robust overfitting would be told here
+mindscope diagnose TRADES --store STORE       # reports robust overfitting, if there is any
 """
 
 import sys

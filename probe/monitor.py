@@ -50,7 +50,9 @@ class Monitor:
     def write_to(self, writer: RunWriter, listeners: Sequence[Listener]) -> None:
         """Write records to this run, past the listeners, and close the monitor at exit."""
         held = self._recorder.held
-        self._queue = QueueWriter(writer, listeners, self._capacity, self._when_full, keeper=self._keeper, held=held)
+        self._queue = QueueWriter(
+            writer, listeners, self._capacity, self._when_full, flight_buffer=self._keeper, pending=held
+        )
         queue = self._queue
         self._recorder.written = lambda: queue.written
         register(self)

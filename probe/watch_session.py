@@ -138,7 +138,7 @@ def begin(
         )
         if dump is not None:
             monitor.dump_to(blobs_of(store.url, writer.run.id, dump.folder), dump)
-        mailbox = store.mailbox(writer.run.id)
+        mailbox = store.control_channel(writer.run.id)
         look_s = DATABASE_LOOK_S if "://" in store.url else LOOK_S
         monitor.stand_by(store.url, mailbox, writer.run.id, rank=rank, look_s=look_s)
         monitor.control(ChangeWatcher(config, source, mailbox, look_s=look_s), writer.run.id)

@@ -1,5 +1,8 @@
 """The nouns of mindscope and the store that keeps them."""
 
+import typing
+
+from . import renamed_names
 from .encoding.block_rounding import quantize
 from .errors import InvalidName, RunNotFound, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, nearest
 from .history.compaction import Retention
@@ -74,3 +77,6 @@ __all__ = [
     "split_metric",
     "tensor_files",
 ]
+
+if not typing.TYPE_CHECKING:
+    __getattr__ = renamed_names.renamed(__name__, {"Foresight": "BatchListener", "Keeper": "FlightBuffer"})

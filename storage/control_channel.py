@@ -2,23 +2,22 @@
 
     set       settings that a person has requested with `mindscope set`
     command   what `mindscope attach` requests: pause, step, continue, show a tensor
-    state     where a training that can be attached to is, and what it was asked to show
+    state     the step of a training that can be attached to, and the tensors that it shows
 
 Each topic holds one document; a new one replaces the one before. In a folder the documents are files beside the run
 (`<run>.<topic>.yaml`), in PostgreSQL rows, in memory a dictionary. There are no notifications: a reader compares the
 `stamp` of a topic, which costs a stat call or a query.
 
-`command` holds a number, what to `do` (`pause`, `step`, `continue`, `stop`, `show`) and its arguments. `state` holds
-the number of the last command that was obeyed, where the training is, why it waits, and the tensors that it was asked
-to show. A training looks for commands at the end of its steps. `set` holds a list of changes, in the order of the
-requests:
+`command` holds a number, the action `do` (`pause`, `step`, `continue`, `stop`, `show`) and its arguments. `state` holds
+the number of the last command that was obeyed, the step of the training, why it waits, and the tensors that it shows.
+A training reads commands at the end of its steps. `set` holds a list of changes, in the order of the requests:
 
     changes:
     - modules: [encoder.*]
     - every: 7
 
-Each is applied alone, so that the training can refuse one and apply those after it. `{}` in place of a value removes
-what was set for that key and below it. A document without `changes` is one change.
+Each is applied alone, so that the training can refuse one and apply those after it. The value `{}` removes what was
+set for that key and below it. A document without `changes` is one change.
 """
 
 import os
@@ -35,10 +34,10 @@ from sqlalchemy.dialects.postgresql import insert
 
 from .encoding.record_codec import from_json, to_json
 from .errors import StoreUnavailable
-from .schema.connect import in_our_words
-from .schema.table_definitions import letter, server
+from .schema.connect import store_errors
+from .schema.table_definitions import control_document, server
 
-#: What stands in a topic: plain values, as JSON and YAML know them. Any: the reader checks it.
+#: The content of a topic: plain values, as JSON and YAML know them. Any: the reader checks it.
 Document = Mapping[str, Any]
 
 
@@ -49,14 +48,14 @@ class ControlChannel(Protocol):
         """Replace the document of a topic.
 
         Raises:
-            StoreUnavailable: It cannot be written.
+            StoreUnavailable: The document cannot be written.
         """
 
     def read(self, topic: str) -> Document | None:
         """Return the document of a topic; None when there is none.
 
         Raises:
-            StoreUnavailable: It cannot be read, or is no document.
+            StoreUnavailable: The document cannot be read, or is damaged.
         """
 
     def stamp(self, topic: str) -> object:
@@ -64,7 +63,7 @@ class ControlChannel(Protocol):
 
 
 class MemoryChannel:
-    """Documents of a run that lives in memory."""
+    """Documents of a run in memory."""
 
     def __init__(self) -> None:
         self._documents: dict[str, tuple[int, Document]] = {}
@@ -79,23 +78,23 @@ class MemoryChannel:
         return self._documents[topic][1] if topic in self._documents else None
 
     def stamp(self, topic: str) -> object:
-        """Return how often something was posted."""
+        """Return the number of posts."""
         return self._documents[topic][0] if topic in self._documents else None
 
 
 class FolderChannel:
-    """Documents as files beside a run's own.
+    """Documents as files beside the run's own.
 
     Args:
-        folder: Where the run is.
-        run: Its id.
+        folder: The folder of the run.
+        run: The run's id.
     """
 
     def __init__(self, folder: Path, run: str) -> None:
         self._folder, self._run = folder, run
 
     def post(self, topic: str, content: Document) -> None:
-        """Write the file whole or not at all."""
+        """Replace the file atomically."""
         path = self._path(topic)
         waiting = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.part")
         try:
@@ -137,76 +136,76 @@ class FolderChannel:
 
 
 class DatabaseChannel:
-    """Documents as rows; their table is made with the first of them.
+    """Documents as rows; the first post creates their table.
 
     Args:
-        engine: Reaches the database; not closed here.
+        engine: An engine of the database; the caller closes it.
         run: The run's id.
-        place: What errors call the database.
+        location: The name of the database in errors.
     """
 
-    def __init__(self, engine: Engine, run: str, place: str) -> None:
-        self._engine, self._run, self._place = engine, run, place
+    def __init__(self, engine: Engine, run: str, location: str) -> None:
+        self._engine, self._run, self._location = engine, run, location
         self._is_there = False
 
     def post(self, topic: str, content: Document) -> None:
         """Replace the row."""
-        with in_our_words(self._place), self._engine.begin() as connection:
+        with store_errors(self._location), self._engine.begin() as connection:
             server.create_all(connection)
             text = to_json(dict(content))
-            first = insert(letter).values(run=self._run, topic=topic, number=1, content=text)
-            again = {"number": letter.c.number + 1, "content": text}
+            first = insert(control_document).values(run=self._run, topic=topic, number=1, content=text)
+            again = {"number": control_document.c.number + 1, "content": text}
             connection.execute(first.on_conflict_do_update(index_elements=["run", "topic"], set_=again))
 
     def read(self, topic: str) -> Document | None:
         """Return the content of the row."""
         if not self._has_table():
             return None
-        with in_our_words(self._place), self._engine.begin() as connection:
-            text = connection.execute(select(letter.c.content).where(self._row(topic))).scalar()
+        with store_errors(self._location), self._engine.begin() as connection:
+            text = connection.execute(select(control_document.c.content).where(self._row(topic))).scalar()
         return None if text is None else from_json(text)
 
     def stamp(self, topic: str) -> object:
-        """Return how often something was posted."""
+        """Return the number of posts."""
         if not self._has_table():
             return None
-        with in_our_words(self._place), self._engine.begin() as connection:
-            return connection.execute(select(letter.c.number).where(self._row(topic))).scalar()
+        with store_errors(self._location), self._engine.begin() as connection:
+            return connection.execute(select(control_document.c.number).where(self._row(topic))).scalar()
 
     def clear(self) -> None:
         """Remove every document."""
         if self._has_table():
-            with in_our_words(self._place), self._engine.begin() as connection:
-                connection.execute(letter.delete().where(letter.c.run == self._run))
+            with store_errors(self._location), self._engine.begin() as connection:
+                connection.execute(control_document.delete().where(control_document.c.run == self._run))
 
     def _row(self, topic: str) -> Any:  # Any: a clause of SQLAlchemy, whose type depends on the columns'
-        return (letter.c.run == self._run) & (letter.c.topic == topic)
+        return (control_document.c.run == self._run) & (control_document.c.topic == topic)
 
     def _has_table(self) -> bool:
         if not self._is_there:
-            with in_our_words(self._place), self._engine.begin() as connection:
-                self._is_there = inspect(connection).has_table(letter.name)
+            with store_errors(self._location), self._engine.begin() as connection:
+                self._is_there = inspect(connection).has_table(control_document.name)
         return self._is_there
 
 
 COMMAND: Final = "command"
 STATE: Final = "state"
 
-Deed = Literal["pause", "step", "continue", "stop", "show"]
-#: How often an answer is looked for.
-_LOOK_S = 0.05
+Action = Literal["pause", "step", "continue", "stop", "show"]
+#: Seconds between two polls for an answer.
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingState:
-    """Where a training says that it is.
+    """The state that a training has posted.
 
     Args:
-        state: `running`, `paused` or `stopped`; `running` also for one that never had anything to say.
-        step: The last step that was over when it said so; -1 when it never did.
-        why: It waits.
-        obeyed: Number of the last command that it obeyed.
-        tensors: What it was asked to show: by site shape, dtype, extremes and the first values, or an `error`.
+        state: `running`, `paused` or `stopped`; `running` also if the training never posted a state.
+        step: The last finished step; -1 if the training never posted a state.
+        why: Why the training waits.
+        obeyed: Number of the last command that the training obeyed.
+        tensors: The tensors to show, by site: shape, dtype, extremes and the first values, or an `error`.
     """
 
     state: str = "running"
@@ -216,83 +215,83 @@ class TrainingState:
     tensors: Mapping[str, Any] = field(default_factory=dict)  # Any: numbers, words and lists, as JSON knows them
 
 
-def state_of(mailbox: ControlChannel) -> TrainingState:
-    """Return where the training says that it is.
+def state_of(channel: ControlChannel) -> TrainingState:
+    """Return the state that the training has posted.
 
     Raises:
-        StoreUnavailable: The mailbox cannot be read.
+        StoreUnavailable: The channel cannot be read.
     """
-    found = mailbox.read(STATE)
+    found = channel.read(STATE)
     return TrainingState() if found is None else TrainingState(**found)
 
 
-def send(mailbox: ControlChannel, do: Deed, *, steps: int = 1, subject: str = "weight", sites: str = "*") -> int:
+def send(channel: ControlChannel, do: Action, *, steps: int = 1, subject: str = "weight", sites: str = "*") -> int:
     """Send a command and return its number; the training finds it at the end of its step.
 
     Args:
-        steps: After how many it waits again, for `step`.
-        subject: `weight` or `gradient`, for `show`.
-        sites: A glob, for `show`.
+        steps: For `step`: how many steps the training makes before it waits again.
+        subject: For `show`: `weight` or `gradient`.
+        sites: For `show`: a glob.
 
     Raises:
-        StoreUnavailable: The mailbox cannot be written.
+        StoreUnavailable: The channel cannot be written.
     """
-    before = mailbox.read(COMMAND)
+    before = channel.read(COMMAND)
     number = 1 + (0 if before is None else int(before["number"]))
-    mailbox.post(COMMAND, {"number": number, "do": do, "steps": steps, "subject": subject, "sites": sites})
+    channel.post(COMMAND, {"number": number, "do": do, "steps": steps, "subject": subject, "sites": sites})
     return number
 
 
 def wait_for(
-    mailbox: ControlChannel,
+    channel: ControlChannel,
     number: int,
     timeout_s: float,
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,
 ) -> TrainingState | None:
-    """Wait until the command with this number is obeyed and return the state; None when the time is too short."""
+    """Wait until the command with this number is obeyed and return the state; return None after the timeout."""
     end = clock() + timeout_s
-    while (state := state_of(mailbox)).obeyed < number:
+    while (state := state_of(channel)).obeyed < number:
         if clock() >= end:
             return None
-        sleep(_LOOK_S)
+        sleep(_POLL_S)
     return state
 
 
-#: The topic of a run's mailbox where they lie.
+#: The topic of the settings.
 SETTINGS: Final = "set"
 _CHANGES: Final = "changes"
 
-Fields = Mapping[str, Any]  # Any: plain values, as JSON and YAML know them; who reads them checks them
+Fields = Mapping[str, Any]  # Any: plain values, as JSON and YAML know them; the reader checks them
 
 
-def requested_settings(mailbox: ControlChannel) -> tuple[Fields, ...]:
-    """Return all that was asked of the run, earliest first.
+def requested_settings(channel: ControlChannel) -> tuple[Fields, ...]:
+    """Return all settings that were requested of the run, oldest first.
 
     Raises:
-        StoreUnavailable: The mailbox cannot be read, or holds something else.
+        StoreUnavailable: The channel cannot be read, or holds something else.
     """
-    document = mailbox.read(SETTINGS)
+    document = channel.read(SETTINGS)
     if document is None:
         return ()
     changes = document.get(_CHANGES, [document])
-    if not isinstance(changes, list) or not all(isinstance(one, Mapping) for one in changes):
+    if not isinstance(changes, list) or not all(isinstance(change, Mapping) for change in changes):
         raise StoreUnavailable(f"the settings of the run must be a list of keys with their values, got {changes!r}")
     return tuple(changes)
 
 
-def request_settings(mailbox: ControlChannel, fields: Fields) -> None:
-    """Append one change to those that were requested.
+def request_settings(channel: ControlChannel, fields: Fields) -> None:
+    """Append one change to the requested settings.
 
     Raises:
-        StoreUnavailable: The mailbox cannot be read or written.
+        StoreUnavailable: The channel cannot be read or written.
     """
-    mailbox.post(SETTINGS, {_CHANGES: [*map(dict, requested_settings(mailbox)), dict(fields)]})
+    channel.post(SETTINGS, {_CHANGES: [*map(dict, requested_settings(channel)), dict(fields)]})
 
 
 def combined_settings(changes: Iterable[Fields]) -> dict[str, Any]:
-    """Return what they set in the end."""
+    """Return the settings after all changes."""
     fields: dict[str, Any] = {}
     for change in changes:
         fields = overlay_settings(fields, change)

@@ -1,11 +1,11 @@
-"""What can go wrong with a store.
+"""The errors of a store.
 
 StoreError(RuntimeError)
-├── StoreUnavailable         the place cannot be opened, read or written
+├── StoreUnavailable         the store cannot be opened, read or written
 ├── StoreTooNew              written by a newer mindscope
-├── StoreDamaged             the file is there and is not (any more) a run
-│   └── StoreUnfinished      nothing stands in it yet: its first transaction was not finished
-├── RunNotFound(KeyError)    no run answers to that reference
+├── StoreDamaged             the file exists and cannot be read as a run
+│   └── StoreUnfinished      the file is empty: its first transaction was not finished
+├── RunNotFound(KeyError)    no run matches that reference
 └── InvalidName(ValueError)   a site, metric or URL that does not follow the grammar
 """
 
@@ -14,16 +14,16 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-#: Files that cannot be read of which one error tells.
-_TOLD = 3
+#: Most files that one error names.
+_MOST_NAMED = 3
 
 
 class StoreError(RuntimeError):
-    """Anything that stops a store from doing what was asked."""
+    """The base of all errors of a store."""
 
 
 class StoreUnavailable(StoreError):
-    """The place cannot be opened, read or written."""
+    """The store cannot be opened, read or written."""
 
 
 class StoreTooNew(StoreError):
@@ -35,11 +35,11 @@ class StoreDamaged(StoreError):
 
 
 class StoreUnfinished(StoreDamaged):
-    """The file exists and holds nothing: its writer is about to fill it, or ended before it could."""
+    """The file exists and is empty: its writer is about to fill it, or ended before it could."""
 
 
 class RunNotFound(StoreError, KeyError):
-    """No run answers to that reference."""
+    """No run matches that reference."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -49,18 +49,18 @@ class InvalidName(StoreError, ValueError):
     """A site, metric or URL that does not follow the grammar."""
 
 
-def in_one_line(place: str, unreadable: Sequence[StoreDamaged | StoreTooNew]) -> StoreDamaged | StoreTooNew:
-    """Return one error for many, the first few in their own words; a single one is given back as it is."""
+def combined_error(location: str, unreadable: Sequence[StoreDamaged | StoreTooNew]) -> StoreDamaged | StoreTooNew:
+    """Return one error with the messages of the first few; a single error is returned as it is."""
     if len(unreadable) == 1:
         return unreadable[0]
-    kind = StoreTooNew if all(isinstance(one, StoreTooNew) for one in unreadable) else StoreDamaged
-    return kind(f"{place} has {len(unreadable)} files and none can be read: {in_words(unreadable)}")
+    kind = StoreTooNew if all(isinstance(error, StoreTooNew) for error in unreadable) else StoreDamaged
+    return kind(f"{location} has {len(unreadable)} files and none can be read: {combined_message(unreadable)}")
 
 
-def in_words(errors: Sequence[StoreError]) -> str:
-    """Return the first few errors in their own words, and how many more there are."""
-    rest = f"; and {len(errors) - _TOLD} more" if len(errors) > _TOLD else ""
-    return "; ".join(map(str, errors[:_TOLD])) + rest
+def combined_message(errors: Sequence[StoreError]) -> str:
+    """Return the messages of the first few errors, and how many more there are."""
+    rest = f"; and {len(errors) - _MOST_NAMED} more" if len(errors) > _MOST_NAMED else ""
+    return "; ".join(map(str, errors[:_MOST_NAMED])) + rest
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""A store that lives as long as its process: plain lists, read naively; the measure for every other backend."""
+"""The store in memory: plain lists, read naively; tests compare every other backend with it."""
 
 import threading
 import time
@@ -15,6 +15,8 @@ from .errors import RunNotFound, StoreUnavailable
 from .history.hot_records import FIRST, LAST
 from .history.queries import (
     MatrixPart,
+    MatrixQuery,
+    SeriesQuery,
     every_record,
     first_calls,
     join_matrix,
@@ -26,7 +28,8 @@ from .history.queries import (
 from .memory_writer import MemoryRank, MemoryWriter
 from .metric_series import ROOT_SITE, SEVERITIES, Matrix, Series, Severity, split_metric
 from .process import machine
-from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
+from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord, report_order
+from .renamed_names import renamed_method
 from .run_info import FormerStructure, Run, RunKind, Structure, check_run_id, find_run, new_run_id
 from .schema.row_statements import SCALAR
 from .stored_tensors import remove_tensors
@@ -42,14 +45,14 @@ class _Notes:
 
 
 class MemoryStore:
-    """A `Store` without a place; the promises stand in `store.py`."""
+    """The `Store` in memory; `store.py` has its promises."""
 
     url = "memory:"
 
     def __init__(self) -> None:
         self._runs: dict[str, dict[int, MemoryRank]] = {}
         self._notes: dict[str, _Notes] = {}
-        self._mail: dict[str, MemoryChannel] = {}
+        self._channels: dict[str, MemoryChannel] = {}
         self._lock = threading.RLock()
 
     def begin_run(
@@ -68,16 +71,28 @@ class MemoryStore:
         """Start a run, or join the run `run_id` as another rank of it."""
         now = time.time()
         key = check_run_id(run_id) if run_id is not None else new_run_id(name, now)
-        run = Run(key, name, "running", now, now, kind, framework, (rank,), parent=parent)
-        run = replace(run, tags=dict(tags or {}), config=dict(config or {}), host=machine() | dict(host or {}))
+        run = Run(
+            id=key,
+            name=name,
+            state="running",
+            created_at=now,
+            updated_at=now,
+            kind=kind,
+            framework=framework,
+            ranks=(rank,),
+            parent=parent,
+            tags=dict(tags or {}),
+            config=dict(config or {}),
+            host=machine() | dict(host or {}),
+        )
         with self._lock:
             ranks = self._runs.setdefault(key, {})
             if rank in ranks and ranks[rank].is_written:
                 raise StoreUnavailable(f"rank {rank} of run {key!r} is being written; one rank has one writer")
-            one = ranks.setdefault(rank, MemoryRank(run))
-            one.run = replace(one.run, state="running", error="")
-            one.is_written = True
-            return MemoryWriter(one, self._lock)
+            recording = ranks.setdefault(rank, MemoryRank(run))
+            recording.run = replace(recording.run, state="running", error="")
+            recording.is_written = True
+            return MemoryWriter(recording, self._lock)
 
     def runs(self, *, limit: int = 1000) -> tuple[Run, ...]:
         """Return the runs of the store, newest first."""
@@ -90,19 +105,19 @@ class MemoryStore:
         return find_run(self.runs(limit=1_000_000), reference)
 
     def version(self, run: str) -> str:
-        """Return a word that changes whenever anything of the run has."""
+        """Return a string that changes with every change of the run."""
         with self._lock:
             ranks = self._ranks(run)
-            words = [f"{rank}:{one.revision}" for rank, one in ranks.items()]
+            words = [f"{rank}:{recording.revision}" for rank, recording in ranks.items()]
             return f"{self._note(run).revision}/{','.join(words)}"
 
     def structure(self, run: str, *, rank: int = 0) -> Structure:
-        """Return what was trained; empty before it is known."""
-        one = self._ranks(run).get(rank)
-        return Structure() if one is None else one.structure
+        """Return the structure of the trained model; empty before it is known."""
+        recording = self._ranks(run).get(rank)
+        return Structure() if recording is None else recording.structure
 
     def former_structures(self, run: str, *, rank: int = 0) -> tuple[FormerStructure, ...]:
-        """Return what was trained before the structure changed, oldest first."""
+        """Return the structures before each change, oldest first."""
         with self._lock:
             return tuple(self._rank(run, rank).former)
 
@@ -114,9 +129,9 @@ class MemoryStore:
     def metrics(self, run: str, *, rank: int = 0) -> tuple[str, ...]:
         """Return all metrics of the rank, `scalar/...` among them, sorted."""
         with self._lock:
-            one = self._rank(run, rank)
-            scalars = {f"{SCALAR}/{name}" for record in one.records for name in record.scalars}
-            return tuple(sorted(scalars.union(list_metrics(tuple(one.layouts)))))
+            recording = self._rank(run, rank)
+            scalars = {f"{SCALAR}/{name}" for record in recording.records for name in record.scalars}
+            return tuple(sorted(scalars.union(list_metrics(tuple(recording.layouts)))))
 
     def series(
         self,
@@ -139,7 +154,8 @@ class MemoryStore:
         columns = list(zip(*points, strict=True)) or [(), (), (), ()]
         steps, micro_steps = (np.array(column, dtype=np.int64) for column in columns[:2])
         times, values = (np.array(column, dtype=np.float64) for column in columns[2:])
-        return join_series([(steps, micro_steps, values, times)], site, metric, rank, call, limit)
+        query = SeriesQuery(site, metric, rank=rank, call=call, limit=limit)
+        return join_series([(steps, micro_steps, values, times)], query)
 
     def matrix(
         self,
@@ -159,18 +175,18 @@ class MemoryStore:
                 if block.layout.subject == subject and statistic in block.layout.statistics:
                     grouped.setdefault(block.layout, []).append((record.step, block))
         parts: list[MatrixPart] = []
-        for layout in (one for one in self.layouts(run, rank=rank) if one in grouped):
+        for layout in (known for known in self.layouts(run, rank=rank) if known in grouped):
             rows, column = first_calls(layout), layout.statistics.index(statistic)
             steps = np.array([step for step, _ in grouped[layout]], dtype=np.int64)
             values = np.stack([block.values[rows, column] for _, block in grouped[layout]])
             present = np.stack([_presence(block)[rows] for _, block in grouped[layout]])
             parts.append(every_record(tuple(layout.sites[row] for row in rows), steps, values, present))
-        return join_matrix(parts, metric, rank, limit)
+        return join_matrix(parts, MatrixQuery(metric, rank=rank, limit=limit))
 
     def replay(
         self, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None, limit: int | None = None
     ) -> Iterator[StepRecord]:
-        """Return the records again, oldest first; with `limit`, only the newest that many."""
+        """Yield the records, oldest first; with `limit`, only that many of the newest."""
         found = self._between(run, rank, first, last)
         return iter(found if limit is None else found[max(len(found) - limit, 0) :])
 
@@ -187,42 +203,47 @@ class MemoryStore:
     ) -> tuple[tuple[int, Histogram], ...]:
         """Return (step, histogram), oldest first, evenly thinned to `limit`."""
         records = self._between(run, rank, first, last)
-        found = [(r.step, one) for r in records for one in r.histograms if (one.site, one.subject) == (site, subject)]
+        of_site = (
+            (r.step, shape) for r in records for shape in r.histograms if (shape.site, shape.subject) == (site, subject)
+        )
+        found = list(of_site)
         return tuple(found[at] for at in spaced(len(found), limit).tolist())
 
     def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
-        """Return the events that came last, in the order in which they came."""
+        """Return the newest events, in the order of their arrival."""
         with self._lock:
             events = tuple(self._rank(run, rank).events)
-        found = [one for _, _, one in events if kind is None or one.kind == kind]
+        found = [event for _, _, event in events if kind is None or event.kind == kind]
         return tuple(found[max(len(found) - limit, 0) :])
 
     def findings(self, run: str, *, minimum: Severity = "info", limit: int = 1000) -> tuple[Finding, ...]:
         """Return findings of all ranks by (first_step, order); muted ones left out."""
         with self._lock:
-            found = [one for rank in self._ranks(run).values() for one in rank.findings.values()]
+            found = [finding for rank in self._ranks(run).values() for finding in rank.findings.values()]
             muted = self._note(run).muted
         severe = SEVERITIES[SEVERITIES.index(minimum) :]
-        shown = [one for one in found if one.severity in severe and (one.rule, one.site) not in muted]
-        return tuple(sorted(shown, key=lambda one: (one.first_step, one.order, one.rank, one.rule, one.site))[:limit])
+        shown = [
+            finding for finding in found if finding.severity in severe and (finding.rule, finding.site) not in muted
+        ]
+        return tuple(sorted(shown, key=report_order)[:limit])
 
     def outcomes(self, run: str, *, limit: int = 1000) -> tuple[Outcome, ...]:
-        """Return what attacks did, by (attack, norm, epsilon)."""
+        """Return the outcomes of attacks, by (attack, norm, epsilon)."""
         with self._lock:
-            found = [one for rank in self._ranks(run).values() for one in rank.outcomes.values()]
-        return tuple(sorted(found, key=lambda one: (one.attack, one.norm, one.epsilon))[:limit])
+            found = [outcome for rank in self._ranks(run).values() for outcome in rank.outcomes.values()]
+        return tuple(sorted(found, key=lambda outcome: (outcome.attack, outcome.norm, outcome.epsilon))[:limit])
 
     def write_findings(self, run: str, findings: Sequence[Finding]) -> None:
         """Add the findings of an offline diagnosis, each to its rank, by the same rule as `RunWriter.write`."""
         with self._lock:
             ranks = self._ranks(run)
-            for one in findings:
-                ranks.get(one.rank, ranks[min(ranks)]).add_findings([one])
+            for finding in findings:
+                ranks.get(finding.rank, ranks[min(ranks)]).add_findings([finding])
 
     def annotate(
         self, run: str, *, name: str | None = None, tags: Mapping[str, Json] | None = None, remark: str | None = None
     ) -> Run:
-        """Change what people add to a run; what is None stays."""
+        """Change the name, tags or remark that people gave a run; None leaves a value as it is."""
         with self._lock:
             self._ranks(run)
             note = self._note(run)
@@ -246,20 +267,22 @@ class MemoryStore:
             self._ranks(run)
             return tuple(sorted(self._note(run).muted))
 
-    def mailbox(self, run: str) -> MemoryChannel:
-        """Return where a running training and those who look at it leave each other documents."""
+    def control_channel(self, run: str) -> MemoryChannel:
+        """Return the documents by which observers control a running training."""
         with self._lock:
-            return self._mail.setdefault(run, MemoryChannel())
+            return self._channels.setdefault(run, MemoryChannel())
+
+    mailbox = renamed_method("mailbox", "control_channel")
 
     def delete_run(self, run: str) -> None:
         """Remove a run and everything of it but checkpoints; one that is running is refused."""
         with self._lock:
-            if any(one.is_written for one in self._ranks(run).values()):
+            if any(recording.is_written for recording in self._ranks(run).values()):
                 raise StoreUnavailable(f"run {run!r} is being written; close it before you delete it")
             known = self._merged(run)
             del self._runs[run]
             self._notes.pop(run, None)
-            self._mail.pop(run, None)
+            self._channels.pop(run, None)
         remove_tensors(self, known)
 
     def close(self) -> None:
@@ -294,22 +317,22 @@ class MemoryStore:
             return [record for record in self._rank(run, rank).records if low <= record.step <= high]
 
     def _merged(self, run: str) -> Run:
-        ranks = [one for _, one in sorted(self._runs[run].items())]
+        ranks = [recording for _, recording in sorted(self._runs[run].items())]
         note = self._note(run)
-        shown = [f for one in ranks for f in one.findings.values() if (f.rule, f.site) not in note.muted]
-        states = {one.run.state for one in ranks}
-        severities = {one.severity for one in shown}
+        shown = [f for recording in ranks for f in recording.findings.values() if (f.rule, f.site) not in note.muted]
+        states = {recording.run.state for recording in ranks}
+        severities = {finding.severity for finding in shown}
         first = ranks[0].run
         return replace(
             first,
             name=first.name if note.name is None else note.name,
             state=next(state for state in ("failed", "running", "finished") if state in states),
-            updated_at=max(one.run.updated_at for one in ranks),
+            updated_at=max(recording.run.updated_at for recording in ranks),
             ranks=tuple(sorted(self._runs[run])),
-            last_step=max(one.run.last_step for one in ranks),
+            last_step=max(recording.run.last_step for recording in ranks),
             worst=next((word for word in reversed(SEVERITIES) if word in severities), None),
             findings=len(shown),
-            error=next((one.run.error for one in ranks if one.run.error), ""),
+            error=next((recording.run.error for recording in ranks if recording.run.error), ""),
             tags=first.tags if note.tags is None else note.tags,
             remark=note.remark,
         )

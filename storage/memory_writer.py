@@ -31,7 +31,7 @@ class MemoryRank:
 
     def add_findings(self, findings: Iterable[Finding]) -> None:
         """Add findings; one of the same rule, site, rank and first step replaces the earlier."""
-        self.findings.update({one.key: one for one in findings})
+        self.findings.update({finding.key: finding for finding in findings})
         self.revision += 1
 
 
@@ -86,7 +86,7 @@ class MemoryWriter:
                 self._take_back()
             self._add(rounded)
             self._join(later)
-            self._rank.layouts.update(dict.fromkeys(b.layout for one in later for b in one.blocks))
+            self._rank.layouts.update(dict.fromkeys(block.layout for record in later for block in record.blocks))
             self._rank.add_findings(findings)
             self._touch()
 
@@ -115,31 +115,35 @@ class MemoryWriter:
         if self._shown is not None:
             at = (self._shown.step, self._shown.micro_step)
             self._rank.records.pop()
-            self._rank.events = [one for one in self._rank.events if one[:2] != at]
+            self._rank.events = [event for event in self._rank.events if event[:2] != at]
             self._shown = None
 
     def _add(self, rounded: Sequence[StepRecord]) -> None:
         self._rank.records.extend(rounded)
-        self._rank.layouts.update(dict.fromkeys(b.layout for one in rounded for b in one.blocks))
-        self._rank.events.extend((r.step, r.micro_step, one) for r in rounded for one in r.events)
+        self._rank.layouts.update(dict.fromkeys(block.layout for record in rounded for block in record.blocks))
+        self._rank.events.extend(
+            (record.step, record.micro_step, event) for record in rounded for event in record.events
+        )
 
     def _join(self, later: Sequence[StepRecord]) -> None:
-        wanted = {(one.step, one.micro_step): one for one in later}
-        for at, one in enumerate(self._rank.records if wanted else ()):
-            self._rank.records[at] = joined(one, wanted.get((one.step, one.micro_step)))
+        wanted = {(record.step, record.micro_step): record for record in later}
+        for at, record in enumerate(self._rank.records if wanted else ()):
+            self._rank.records[at] = joined(record, wanted.get((record.step, record.micro_step)))
 
     def write_events(self, events: Sequence[Event]) -> None:
         """Add events that belong to no record."""
         self._check_open()
         with self._lock:
-            self._rank.events.extend((one.step, one.micro_step, one) for one in events)
+            self._rank.events.extend((event.step, event.micro_step, event) for event in events)
             self._touch()
 
     def write_outcomes(self, outcomes: Sequence[Outcome]) -> None:
         """Add outcomes; one of the same attack, norm and epsilon replaces the earlier."""
         self._check_open()
         with self._lock:
-            self._rank.outcomes.update({(one.attack, one.norm, one.epsilon): one for one in outcomes})
+            self._rank.outcomes.update(
+                {(outcome.attack, outcome.norm, outcome.epsilon): outcome for outcome in outcomes}
+            )
             self._touch()
 
     def maintain(self) -> bool:

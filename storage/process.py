@@ -1,4 +1,4 @@
-"""Who writes a recording, and whether that process still lives."""
+"""The identity of the process that writes a recording, and whether it still runs."""
 
 import os
 import platform
@@ -9,24 +9,24 @@ from pathlib import Path
 from .encoding.record_codec import from_json, to_json
 from .records import Json
 
-#: A writer on another machine counts as gone when it has not been heard of for so long (it beats every 10 s).
+#: A writer on another machine counts as dead after so many seconds without a heartbeat (it sends one every 10 s).
 SILENCE_S = 120.0
 
 
 def identity() -> str:
-    """Return this process in words that another can check: machine, process number, start of the process."""
+    """Return the identity of this process, which another can check: machine, process id, start time."""
     return to_json(
         {"machine": _machine(), "host": platform.node(), "pid": (pid := os.getpid()), "started": _started(pid)}
     )
 
 
-def is_alive(writer: str, heard_at: float) -> bool:
-    """Return True when the process that called itself `writer` still runs, or may: silence decides elsewhere."""
+def is_alive(writer: str, heartbeat_at: float) -> bool:
+    """Return whether the process `writer` still runs; on another machine the time of its last heartbeat decides."""
     if not writer:
         return False
     known = from_json(writer)
     if known.get("machine") != _machine():
-        return time.time() - heard_at < SILENCE_S
+        return time.time() - heartbeat_at < SILENCE_S
     pid = known.get("pid")
     if not isinstance(pid, int):
         return False
@@ -46,7 +46,7 @@ def describe(writer: str) -> str:
 
 
 def machine() -> dict[str, Json]:
-    """Return what a run remembers of the machine it ran on."""
+    """Return facts about this machine, which a run keeps."""
     return {
         "node": platform.node(),
         "system": platform.platform(),
@@ -58,7 +58,7 @@ def machine() -> dict[str, Json]:
 
 @lru_cache(maxsize=1)
 def _machine() -> str:
-    """Return one boot of one kernel, as one process-id namespace of it sees it."""
+    """Return the identity of this boot of the machine and of its process-id namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{platform.node()}/{boot}/{os.readlink('/proc/self/ns/pid')}"

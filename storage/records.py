@@ -1,4 +1,4 @@
-"""What is recorded while a model trains: a step, its blocks of statistics, and the events and findings beside them."""
+"""The records of a training: a step, its blocks of statistics, its events, and findings and outcomes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ class Layout:
     """The fixed shape of a stream: which rows and columns every block of it has.
 
     Args:
-        subject: What was looked at, e.g. `activation` or `optimizer/exp_avg`.
+        subject: The measured subject, e.g. `activation` or `optimizer/exp_avg`.
         sites: One site a row, at most 1024, in call order (activations) or model order (parameters).
         statistics: One statistic a column, e.g. `("l2_norm", "mean", ...)`.
         dtypes: What each column is stored as: `float32`, `float64` or `uint64`.
@@ -67,42 +67,52 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something exact that happened: a fact, not a measurement.
+    """Something that happened: a fact, not a measurement.
 
-    Kinds in use: `step_skipped` (loss_scale), `gradient_before_forward` (parameters, l2_norm), `learning_rate_changed`,
-    `schedule_thinned` (factor, share, budget, subjects), `tensor` (subject, call, digest, shape, dtype: a whole
-    tensor that was stored), `tensors_left_out` (count, reason, the first and the last of their steps; at once for a
-    reason that is new, and at the end for what followed; of a flight recorder also how many steps, and the memory that
-    would have been enough), `first_bad_operation` (operation, phase, file, line,
-    code, inputs, output; source: where the cause lies before it; once, then not until the weights are finite again),
-    `monitor_fault` (collector, error; touched, where the training was),
-    `observations_lost` (count; error, where the store refused them),
-    `exception` (type, message), `collective` (file, line: a place that calls it, once),
-    `flight_recorder` (first, records, tensors: what was stored of the steps from `first` on, because of a finding),
-    `compiled` (modules: how many are inside of one graph, unseen),
-    `modules_changed` (sites that have another module than before, or none any more; count),
-    `optimizer_changed` (optimizer_kind, before: the kinds of those whose place it has taken),
-    `configuration_changed` (the fields), `configuration_refused` (error),
-    `configuration_shadowed` (keys that the file has changed in vain, since they are set; remedy),
-    `initial_checksum` (checksum; parameters: checksum by site), `random_state` (generators: checksum by name),
-    `shared_parameter` (sites that lie in one memory, at the start), `tie_broken` (the sites, once they do not),
-    `optimizer_step_count` (optimizer: its number; optimizer_kind, count: steps before the first that was watched),
-    `resumed` (the same and slots, where count is not 0), `optimizer_state_lost` (optimizer, count, count_before),
-    `forward_modes` (forwards: training, gradients, count, others: modules whose training flag is another,
-    sensitive_others: those that compute something else then; sensitive: all such modules; told when they change),
-    `loss_input` (loss, domain, columns, values, min, max, row_sum_min, row_sum_max, shapes, options;
-    told when it changes),
-    `accumulation` (micro_batches, factor: value of the backward pass over that of the loss, reduction, declared; told
-    when it changes),
-    `operators` (a step from inside, see `OperatorLog.data` of the probe),
-    `rank_checksums` (quantity, at, by_rank, is_equal, odd, sites), `rank_reduction` (at, ranks, weights, residual,
-    sites, weights_elsewhere, local_sizes, clip), `rank_times` (at, seconds by phase and rank), all by rank 0,
-    `resume_point` (reason, checksum, parameters, learning_rates, counts, generators), `resume_seam` (what a resumed run
-    has kept; docs/scalars.md lists the fields of these five),
-    `landscape` (the fields of a surface of `insight.landscape`),
-    `explanation` (sample, target, method, x, importance, region, scores),
-    `clipping` (by: norm or value; limit; told when it changes), `causality` (is_causal, is_declared: it is meant to be,
-    changed, first_output, difference, noise, positions; or is_causal None and reason).
+    Kinds, with the fields of `data`:
+
+        `accumulation`: micro_batches, factor (value of the backward pass over that of the loss), reduction, declared;
+            recorded when it changes
+        `causality`: is_causal, is_declared (it must be causal), changed, first_output, difference, noise, positions; or
+            is_causal None and reason
+        `clipping`: by (norm or value), limit; recorded when it changes
+        `collective`: file, line; recorded once for each calling line
+        `compiled`: modules, the number of modules inside of one graph, which are not visible
+        `configuration_changed`: the fields
+        `configuration_refused`: error
+        `configuration_shadowed`: keys that were edited in the file without effect, since they are set; remedy
+        `exception`: type, message
+        `explanation`: sample, target, method, x, importance, region, scores
+        `first_bad_operation`: operation, phase, file, line, code, inputs, output, source (an earlier cause, if known);
+            recorded once, and again after the weights were finite
+        `flight_recorder`: first, records, tensors: what a finding stored of the steps from `first` on
+        `forward_modes`: forwards (training, gradients, count), others (modules with another training flag),
+            sensitive_others (those of them that compute something else then), sensitive (all such modules); recorded
+            when they change
+        `gradient_before_forward`: parameters, l2_norm
+        `initial_checksum`: checksum, parameters (checksum by site)
+        `initial_weight`: mean, std, fan_in, shape of a weight before the first step
+        `landscape`: the fields of a surface of `insight.landscape`
+        `loss_input`: loss, domain, columns, values, min, max, row_sum_min, row_sum_max, shapes, options; recorded when
+            it changes
+        `modules_changed`: sites with another module than before, or none any more; count
+        `monitor_fault`: collector, error, touched (where the training was)
+        `observations_lost`: count, error (if the store refused them)
+        `operators`: the operators of one step, see `OperatorLog.data` of the probe
+        `optimizer_changed`: optimizer_kind, before (the kinds of the optimizers that it replaces)
+        `optimizer_state_lost`: optimizer, count, count_before
+        `optimizer_step_count`: optimizer (its number), optimizer_kind, count (steps before the first recorded one)
+        `random_state`: generators (checksum by name)
+        `rank_checksums`, `rank_reduction`, `rank_times`, `resume_point`, `resume_seam`: see docs/scalars.md
+        `resumed`: as `optimizer_step_count`, and slots, if count is not 0
+        `schedule_thinned`: factor, share, budget, subjects
+        `shared_parameter`: sites that share memory at the start
+        `step_skipped`: loss_scale
+        `tensor`: subject, call, digest, shape, dtype of a stored whole tensor
+        `tensors_left_out`: count, reason, first and last step; recorded at once for a new reason, and at the end for
+            the rest; of a flight recorder also the number of steps, and the memory that would have been enough
+        `tie_broken`: sites that no longer share memory
+        `update_refused`: a reaction to a finding has prevented the optimizer's step
     """
 
     kind: str
@@ -114,15 +124,15 @@ class Event:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRecord:
-    """Everything that one step left behind; the unit that travels from the training thread to the store.
+    """Everything that was observed in one step; the unit that goes from the training thread to the store.
 
     Args:
         step: Number of the optimizer step, from 0; a skipped step keeps its own number.
         time: Unix seconds at the end of the step.
         skipped: True when the optimizer did not apply the step (overflow under loss scaling).
         scalars: Loss, learning rate, loss scale, throughput, whatever the user logs.
-        beside: What was observed of the step beyond what its schedule asked for: blocks and scalars of a record that
-            listeners see, and that is stored, only as far as a `Keeper` says so.
+        beside: Blocks and scalars outside the schedule. Listeners see them, and they are stored, only as far as a
+            `FlightBuffer` decides.
     """
 
     step: int
@@ -138,11 +148,11 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, with its evidence; `cause` is a word of the vocabulary of diagnosis.
+    """One problem that a rule has found, with its evidence; `cause` names the kind of problem.
 
     Args:
         step: The step whose record made the rule fire.
-        first_step: Since when it has been wrong.
+        first_step: The first step with the problem.
         evidence: Numbers only: the value, what was expected, the history it was compared with.
         confidence: 1.0 for facts.
         order: Position in the data flow within `first_step`, as the rule knows it: (micro_step, phase, call order).
@@ -165,20 +175,20 @@ class Finding:
 
     @property
     def key(self) -> FindingKey:
-        """What makes it this finding and no other: a later one with the same key takes its place."""
+        """The identity of the finding: a later finding with the same key replaces it."""
         return self.rule, self.site, self.rank, self.first_step
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one attack did to one model at one budget.
+    """The result of one attack on one model at one budget.
 
     Args:
         epsilon: Budget in the norm's own unit, on inputs scaled to `bounds`; 0 is the clean accuracy.
         accuracy: Share of samples still classified correctly, 0 to 1.
         samples: How many inputs were attacked.
         median_distance: Median distance of the successful adversarial examples; NaN when there is none.
-        details: Queries, gradient calls, steps, seed, versions: whatever repeats the measurement.
+        details: Queries, gradient calls, steps, seed, versions: what is needed to repeat the measurement.
     """
 
     attack: str
@@ -188,6 +198,11 @@ class Outcome:
     samples: int
     median_distance: float = float("nan")
     details: Mapping[str, Json] = field(default_factory=dict)
+
+
+def report_order(finding: Finding) -> tuple[int, tuple[int, int, int], int, str, str]:
+    """Return the key by which a store sorts findings: since when, then the position in the data flow."""
+    return finding.first_step, finding.order, finding.rank, finding.rule, finding.site
 
 
 def check_order(run: str, last: tuple[int, int], records: Sequence[StepRecord]) -> tuple[int, int]:
@@ -201,7 +216,7 @@ def check_order(run: str, last: tuple[int, int], records: Sequence[StepRecord]) 
         if now <= last:
             raise StoreError(
                 f"run {run!r} expects a record after step {last[0]} (micro-step {last[1]}), got step {now[0]} "
-                f"(micro-step {now[1]}); a run that goes back in time is begun as a new one"
+                f"(micro-step {now[1]}); begin a new run to go back in time"
             )
         last = now
     return last
@@ -211,7 +226,7 @@ Key = tuple[int, int]
 
 
 def joined(record: StepRecord, more: StepRecord | None) -> StepRecord:
-    """Return the record with the blocks and scalars of another one of the same step, which holds other subjects."""
+    """Return the record joined with the blocks and scalars of another record of the same step."""
     if more is None:
         return record
     blocks, scalars = (*record.blocks, *more.blocks), {**more.scalars, **record.scalars}
@@ -219,14 +234,14 @@ def joined(record: StepRecord, more: StepRecord | None) -> StepRecord:
 
 
 def check_earlier(run: str, joined_last: Key, last: Key, earlier: Sequence[StepRecord]) -> Key:
-    """Return (step, micro-step) of the last of these records, which are to join those that are there.
+    """Return (step, micro-step) of the last of these observations, which are to join stored records.
 
     Args:
-        joined_last: Of the last one that was joined before.
-        last: Of the newest record that is there.
+        joined_last: (step, micro-step) of the last observations that were joined before.
+        last: (step, micro-step) of the newest stored record.
 
     Raises:
-        StoreError: One does not come after the one before it, or nothing of its step can be there yet.
+        StoreError: The observations are not in order, or the record of their step is not stored yet.
     """
     newest = check_order(run, joined_last, earlier)
     if earlier and newest > last:

@@ -17,18 +17,18 @@ RunKind = Literal["training", "evaluation", "imported"]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What `runs` lists of one run.
+    """One run, as `runs` lists it.
 
     Args:
         id: Unique, sorts by time, usable as a file name: `20261121-053312-digits-3f2a91c4`.
-        state: `crashed` is a run that says it is running while its writer's heartbeat has stopped for long.
+        state: `crashed` means that the run is not ended and its writer's heartbeat has stopped.
         created_at: Unix seconds, as `updated_at`.
         last_step: The newest step of any rank, -1 before the first.
         worst: Severity of its worst unmuted finding, None when it has none.
         parent: Id of the run that this one evaluates, None for a training.
         error: What ended a failed run, empty otherwise.
-        host: The machine, and what the monitor told of `script`, `arguments`, `git`, `packages`, `variables` and
-            `devices`.
+        host: Facts about the machine, and about `script`, `arguments`, `git`, `packages`, `variables` and
+            `devices` from the monitor.
     """
 
     id: str
@@ -58,9 +58,9 @@ class ModuleInfo:
         site: Dotted name; the root is the empty string.
         kind: Class name, e.g. `Dense` or `ReLU`.
         order: Position among the module calls of the first forward, in order of completion; -1 if never called.
-        inputs: Sites whose outputs it consumed in that forward, as far as they could be told.
+        inputs: Sites whose outputs it consumed in that forward, as far as they are known.
         is_leaf: True when it has no child modules.
-        direct: Those of `inputs` whose output it was given as it is, with no operation between.
+        direct: Those of `inputs` whose output it received unchanged, with no operation between.
     """
 
     site: str
@@ -101,7 +101,7 @@ class OptimizerInfo:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """Facts about what is trained, as known after the first forward; recorded again when they change."""
+    """The modules, parameters and optimizers of a model after its first forward; recorded again when they change."""
 
     modules: tuple[ModuleInfo, ...] = ()
     parameters: tuple[ParameterInfo, ...] = ()
@@ -111,10 +111,10 @@ class Structure:
 
 @dataclass(frozen=True, slots=True)
 class FormerStructure:
-    """What was trained before the structure changed.
+    """The structure of a model before a change.
 
     Args:
-        step: Of the last record that it holds for, as `micro_step`.
+        step: Step of the last record with this structure; `micro_step` likewise.
     """
 
     step: int
@@ -149,7 +149,7 @@ def find_run(runs: Sequence[Run], reference: str) -> Run:
     """Return the run of `runs` (newest first) with that id, unique id prefix, name (its newest), or `latest`.
 
     Raises:
-        RunNotFound: None or several answer to it.
+        RunNotFound: No run matches, or several do.
     """
     if not runs:
         raise RunNotFound(f"no run {reference!r}: the store is empty; `mindscope demo` makes a run")

@@ -1,4 +1,4 @@
-"""The store's contract: what every backend promises, and the few calls in which it promises it.
+"""The contract of a store: its promises, and the protocols that every backend implements.
 
 Promises
     order        a rank's records come back in the order in which they were written, by (step, micro_step)
@@ -21,7 +21,7 @@ from .run_info import FormerStructure, Run, RunKind, RunState, Structure
 
 
 class Listener(Protocol):
-    """Sees every record on its way into the store; what it finds is written in the same transaction."""
+    """Receives every record before it is written; its findings are written in the same transaction."""
 
     def begin(self, run: Run, structure: Structure) -> None:
         """Receive the run and its structure, before the first record and after every change of the structure."""
@@ -35,38 +35,38 @@ class Listener(Protocol):
 
 @runtime_checkable
 class BatchListener(Protocol):
-    """What a listener may have besides: it is told which records come next, to work out together what they share."""
+    """An optional part of a listener: it receives the next records in advance, to compute shared results once."""
 
     def foresee(self, records: Sequence[StepRecord]) -> None:
-        """Receive the records that `observe` gets next; a failure may keep some of them from coming."""
+        """Receive the records that `observe` gets next; some of them may not come if the writer fails."""
 
 
 class FlightBuffer(Protocol):
-    """Holds what was observed beside the schedule, and says when it is stored after all."""
+    """Buffers observations outside the schedule, and decides which of them are stored."""
 
     def show(self, record: StepRecord) -> StepRecord:
-        """Return the record as listeners see it: with what is beside it, with some of that, or without."""
+        """Return the record as listeners see it: with all, some or none of the observations outside the schedule."""
 
     def sort(self, record: StepRecord, findings: Sequence[Finding]) -> tuple[StepRecord, Sequence[StepRecord]]:
-        """Return what of the record is stored now, and what of earlier ones is stored after all; asked in their order.
+        """Return what to store of the record now, and what to store of earlier records; called in their order.
 
         Args:
-            findings: What this record gave rise to.
+            findings: The findings in this record.
         """
 
     def rest(self, findings: Sequence[Finding], *, failed: bool) -> Sequence[StepRecord]:
-        """Return what of earlier records is stored after all, now that the run has ended with these findings."""
+        """Return what to store of earlier records at the end of the run, given its last findings."""
 
 
 class RunWriter(Protocol):
-    """Writes one rank of one run; not for several threads."""
+    """Writes one rank of one run; not thread-safe."""
 
     @property
     def run(self) -> Run:
         """The run as it was begun."""
 
     def write_structure(self, structure: Structure) -> None:
-        """Replace the recorded structure, which stays that of the records before."""
+        """Replace the recorded structure; earlier records keep the former one."""
 
     def write(
         self, records: Sequence[StepRecord], findings: Sequence[Finding] = (), earlier: Sequence[StepRecord] = ()
@@ -74,14 +74,14 @@ class RunWriter(Protocol):
         """Add records and findings in one transaction. A finding with the rule, site, rank and first step of an
         earlier one replaces it.
 
-        `earlier` are blocks and scalars that join records which are there already, or come with this call; these, too,
-        come in the order of their steps, from call to call.
+        `earlier` are blocks and scalars to add to records that are stored already or come with this call. They come in
+        the order of their steps, also across calls.
         """
 
     def preview(self, record: StepRecord) -> None:
-        """Show a record to readers that is not final: it is there until `write` brings records, or another preview.
+        """Show readers a record that is not final, until the next `write` of records or the next preview replaces it.
 
-        It comes after all that were written, and is no record to `write`, which may bring the same step.
+        It follows all written records; `write` may write the same step.
         """
 
     def write_events(self, events: Sequence[Event]) -> None:
@@ -94,14 +94,14 @@ class RunWriter(Protocol):
         """Do one bounded piece of housekeeping (compaction, checkpoint, retention); True when more waits."""
 
     def make_room(self) -> None:
-        """Free what was kept for the end of a run on a full disk; nothing but the last words is written after it."""
+        """Free the disk space that is reserved for the end of a run; only the last findings and events follow."""
 
     def close(self, state: RunState = "finished", error: str = "") -> None:
-        """Compact, record how the run ended and let go of the store; a second call does nothing."""
+        """Compact, record how the run ended and release the store; a second call does nothing."""
 
 
 class Store(Protocol):
-    """The one read and write interface; `rank` is the recording process, sites and metrics follow `names.py`."""
+    """The interface for reading and writing; `rank` is the recording process, `metric_series.py` has the names."""
 
     url: str
 
@@ -118,7 +118,7 @@ class Store(Protocol):
         tags: Mapping[str, Json] | None = None,
         host: Mapping[str, Json] | None = None,
     ) -> RunWriter:
-        """Start a run, or join the run `run_id` as another rank of it; `host` stands beside what is known of it."""
+        """Start a run, or join the run `run_id` as another rank of it; `host` adds to the facts about the machine."""
 
     def runs(self, *, limit: int = 1000) -> tuple[Run, ...]:
         """Return the runs of the store, newest first."""
@@ -127,18 +127,18 @@ class Store(Protocol):
         """Return the run with that id, unique id prefix, name (its newest) or `latest`.
 
         Raises:
-            RunNotFound: None or several answer to it; the message lists the nearest.
+            RunNotFound: No run matches, or several do; the message lists the nearest.
         """
 
     def version(self, run: str) -> str:
-        """Return a word that changes whenever anything of the run has; cheap enough to poll."""
+        """Return a string that changes with every change of the run; cheap enough to poll."""
 
     def structure(self, run: str, *, rank: int = 0) -> Structure:
-        """Return what was trained; empty before it is known."""
+        """Return the structure of the trained model; empty before it is known."""
 
     def former_structures(self, run: str, *, rank: int = 0) -> tuple[FormerStructure, ...]:
-        """Return what was trained before the structure changed, oldest first: each holds from the record behind the
-        last one of the one before it. Of a structure that changes more than a hundred times the first hundred."""
+        """Return the structures before each change, oldest first; each holds for the records after the one before it.
+        Only the first hundred are kept."""
 
     def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
         """Return the streams that the rank has recorded."""
@@ -176,8 +176,8 @@ class Store(Protocol):
     def replay(
         self, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None, limit: int | None = None
     ) -> Iterator[StepRecord]:
-        """Return the stored records again, oldest first, equal to what was written as far as retention has kept them.
-        With `limit`, only the newest that many."""
+        """Yield the stored records, oldest first, as they were written, as far as retention has kept them; with
+        `limit`, only that many of the newest."""
 
     def histograms(
         self,
@@ -193,13 +193,13 @@ class Store(Protocol):
         """Return (step, histogram), oldest first, evenly thinned to `limit`."""
 
     def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
-        """Return the events that came last, in the order in which they came."""
+        """Return the newest events, in the order of their arrival."""
 
     def findings(self, run: str, *, minimum: Severity = "info", limit: int = 1000) -> tuple[Finding, ...]:
         """Return findings of all ranks by (first_step, order); muted ones left out."""
 
     def outcomes(self, run: str, *, limit: int = 1000) -> tuple[Outcome, ...]:
-        """Return what attacks did, by (attack, norm, epsilon)."""
+        """Return the outcomes of attacks, by (attack, norm, epsilon)."""
 
     def write_findings(self, run: str, findings: Sequence[Finding]) -> None:
         """Add the findings of an offline diagnosis, by the same rule of replacement as `RunWriter.write`."""
@@ -207,7 +207,7 @@ class Store(Protocol):
     def annotate(
         self, run: str, *, name: str | None = None, tags: Mapping[str, Json] | None = None, remark: str | None = None
     ) -> Run:
-        """Change what people add to a run; what is None stays."""
+        """Change the name, tags or remark that people gave a run; None leaves a value as it is."""
 
     def mute(self, run: str, rule: str, site: str, *, muted: bool = True) -> None:
         """Hide the findings of a rule at a site from `findings` and the run's counts, or show them again."""
@@ -215,15 +215,14 @@ class Store(Protocol):
     def muted(self, run: str) -> tuple[tuple[str, str], ...]:
         """Return the (rule, site) pairs that are muted, sorted."""
 
-    def mailbox(self, run: str) -> ControlChannel:
-        """Return where a running training and those who look at it leave each other documents."""
+    def control_channel(self, run: str) -> ControlChannel:
+        """Return the documents by which observers control a running training."""
 
     def delete_run(self, run: str) -> None:
-        """Remove a run and everything of it, its whole tensors wherever they are, but no checkpoint; one that is
-        running is refused."""
+        """Remove a run and its stored tensors, but no checkpoint; a running one is refused."""
 
     def close(self) -> None:
-        """Let go of every connection; the store can be opened again by its URL."""
+        """Close every connection; the store can be opened again by its URL."""
 
     def __enter__(self) -> Self: ...
 

@@ -1,9 +1,9 @@
-"""Whole tensors beside a run: content-addressed safetensors files, equal tensors once, and how they are read back.
+"""Whole tensors beside a run: content-addressed safetensors files, where equal tensors are stored once.
 
     <store>/<run>.tensors/<first two letters>/<digest>.safetensors
 
-A file is written under another name and renamed, so that a reader never sees half of one. The digest is of dtype, shape
-and bytes (BLAKE2b, 128 bits): equal digests are equal tensors.
+A file is written under another name and renamed, so that a reader never sees an incomplete one. The digest is of dtype,
+shape and bytes (BLAKE2b, 128 bits): equal digests are equal tensors.
 """
 
 import os
@@ -52,8 +52,8 @@ class Blob:
 
     Args:
         digest: 32 hexadecimal digits.
-        size_bytes: Of its values.
-        is_new: Whether it was not there before.
+        size_bytes: Size of its values.
+        is_new: Whether it was not stored before.
     """
 
     digest: str
@@ -65,14 +65,14 @@ class Blobs:
     """The tensors of one run.
 
     Args:
-        folder: Made with the first tensor.
+        folder: Created with the first tensor.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def put(self, array: NDArray[Any]) -> Blob:
-        """Store the tensor unless it is there already, and return its digest.
+        """Store the tensor unless it is stored already, and return its digest.
 
         Raises:
             TypeError: safetensors has no such dtype.
@@ -101,14 +101,14 @@ class Blobs:
         """Return the tensor of that digest.
 
         Raises:
-            StoreUnavailable: It is not there.
-            StoreDamaged: Its file is not what was written.
+            StoreUnavailable: There is no such file.
+            StoreDamaged: The file is damaged.
         """
         path = self._path(digest)
         try:
             ((_, entry),) = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
         except FileNotFoundError:
-            raise StoreUnavailable(f"tensor {digest} is not in {self.folder}; was the folder moved apart?") from None
+            raise StoreUnavailable(f"tensor {digest} is not in {self.folder}; was the folder moved?") from None
         except (safetensors.SafetensorError, ValueError) as error:
             raise StoreDamaged(f"{path} is damaged: {error}; remove it") from error
         names = {kind: name for name, kind in _DTYPES.items()}
@@ -118,16 +118,16 @@ class Blobs:
         return array
 
     def size_bytes(self) -> int:
-        """Return what all files take."""
+        """Return the size of all files."""
         return sum(path.stat().st_size for path in self.folder.glob(f"*/*{_SUFFIX}"))
 
     def remove(self) -> None:
-        """Delete all files of the run's tensors, as far as they can be reached."""
+        """Delete the files of the run's tensors, as far as possible."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _path(self, digest: str) -> Path:
         if len(digest) != 32 or not set(digest) <= set("0123456789abcdef"):
-            raise StoreUnavailable(f"{digest!r} is no digest of a tensor: 32 hexadecimal digits are")
+            raise StoreUnavailable(f"{digest!r} is no digest of a tensor; expected 32 hexadecimal digits")
         return self.folder / digest[:2] / f"{digest}{_SUFFIX}"
 
 
@@ -135,33 +135,33 @@ def blobs_of(url: str, run: str, folder: str | Path | None = None) -> Blobs:
     """Return the tensors of a run.
 
     Args:
-        url: Of the store; a folder holds them itself.
-        folder: Where they are instead; needed for a database and for memory.
+        url: URL of the store; a folder contains the tensors.
+        folder: The folder of the tensors; needed for a database and for memory.
 
     Raises:
-        StoreUnavailable: The store is no folder, and none was given.
+        StoreUnavailable: The store is no folder, and no folder was given.
     """
     if folder is not None:
         return Blobs(Path(folder) / f"{run}.tensors")
     if "://" in url or url.startswith("memory:"):
         raise StoreUnavailable(f"a store at {url.partition('@')[0]} cannot hold whole tensors; name a folder for them")
-    place = Path(url)
-    return Blobs((place.parent if place.suffix == ".db" else place) / f"{run}.tensors")
+    path = Path(url)
+    return Blobs((path.parent if path.suffix == ".db" else path) / f"{run}.tensors")
 
 
-#: Events of a rank that are looked through.
+#: Most events of a rank that are read.
 _ALL: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredTensor:
-    """A tensor as it was at one moment.
+    """A whole tensor of one step.
 
     Args:
-        site: Of the module or parameter; with `[0]` and the like behind it where a module has several.
-        subject: `input`, `activation`, `activation_grad`, `gradient`, or `weight`: as it was before the step.
+        site: Site of the module or parameter, followed by `[0]` and so on if a module has several tensors.
+        subject: `input`, `activation`, `activation_grad`, `gradient`, or `weight` (before the step).
         call: Which call of the module in the micro-step.
-        array: In the dtype and shape that it had; not to be written to.
+        array: The values in their original dtype and shape; read-only.
     """
 
     step: int
@@ -182,7 +182,7 @@ def read_tensors(
     first: int | None = None,
     last: int | None = None,
 ) -> Iterator[StoredTensor]:
-    """Yield the whole tensors of a run in the order of their steps; each is read from its file when it is reached.
+    """Yield the whole tensors of a run in the order of their steps; each is read from its file only then.
 
     Args:
         run: An id, a unique prefix, a name, or `latest`.
@@ -192,29 +192,29 @@ def read_tensors(
 
     Raises:
         RunNotFound: There is no such run.
-        StoreUnavailable, StoreDamaged: A file is not there, or not what was written.
+        StoreUnavailable, StoreDamaged: A file is missing or damaged.
     """
     found = store.find_run(run)
     files = tensor_files(store, found)
     events = store.events(found.id, rank=rank, kind="tensor", limit=_ALL)
-    for one in sorted(events, key=lambda event: (event.step, event.micro_step)):
-        names = {display_site(one.site), display_site(one.site.partition("[")[0])}
-        if not any(fnmatchcase(name, site) for name in names) or subject not in (None, one.data["subject"]):
+    for event in sorted(events, key=lambda event: (event.step, event.micro_step)):
+        names = {display_site(event.site), display_site(event.site.partition("[")[0])}
+        if not any(fnmatchcase(name, site) for name in names) or subject not in (None, event.data["subject"]):
             continue
-        if (first is None or one.step >= first) and (last is None or one.step <= last):
-            array = files.get(str(one.data["digest"]))
-            call = int(str(one.data["call"]))
-            yield StoredTensor(one.step, one.site, str(one.data["subject"]), call, one.micro_step, array)
+        if (first is None or event.step >= first) and (last is None or event.step <= last):
+            array = files.get(str(event.data["digest"]))
+            call = int(str(event.data["call"]))
+            yield StoredTensor(event.step, event.site, str(event.data["subject"]), call, event.micro_step, array)
 
 
 def remove_tensors(store: Store, run: Run) -> None:
-    """Delete the whole tensors of the run, as far as their files can be reached."""
+    """Delete the whole tensors of the run, as far as possible."""
     with suppress(StoreUnavailable):
         tensor_files(store, run).remove()
 
 
 def tensor_files(store: Store, run: Run) -> Blobs:
-    """Return where the whole tensors of the run are: beside it, or where its configuration puts them.
+    """Return the whole tensors of the run: beside it, or in the folder of its configuration.
 
     Raises:
         StoreUnavailable: The store is no folder, and the configuration names none.

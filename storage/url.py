@@ -1,4 +1,4 @@
-"""From a URL to a store: a folder, one run's file, a PostgreSQL database, or memory."""
+"""Opens the store of a URL: a folder, one run's file, a PostgreSQL database, or memory."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from .database.postgres_backend import PostgresBackend, connect_database, migrat
 from .errors import InvalidName, StoreUnavailable, nearest, without_passwords
 from .history.compaction import Retention
 from .memory_store import MemoryStore
-from .schema.connect import file_writer, in_our_words
+from .schema.connect import file_writer, store_errors
 from .schema.table_definitions import upgrade
 from .store import Store
 
@@ -21,7 +21,7 @@ def open_store(url: str | Path, *, retention: Retention | None = None) -> Store:
     A folder that is not there yet is an empty store; it is made when the first run begins.
 
     Args:
-        retention: What the runs that are written from here may forget; memory forgets nothing.
+        retention: How many records of new runs stay in full resolution; a store in memory keeps all.
 
     Raises:
         InvalidName: The URL has an unknown scheme.
@@ -41,7 +41,7 @@ def open_store(url: str | Path, *, retention: Retention | None = None) -> Store:
 
 
 def migrate(url: str | Path) -> list[str]:
-    """Bring every run of a store to today's schema; return what was done, one line a step.
+    """Bring every run of a store to the current schema; return a line per migration.
 
     Raises:
         StoreTooNew: A newer mindscope wrote it.
@@ -60,7 +60,7 @@ def migrate(url: str | Path) -> list[str]:
     for file in [path] if path.suffix == ".db" else run_files(path):
         engine = file_writer(file)
         try:
-            with in_our_words(file), engine.begin() as connection:
+            with store_errors(file), engine.begin() as connection:
                 done += [f"{file.name}: {line}" for line in upgrade(connection)]
         finally:
             engine.dispose()

@@ -1,4 +1,4 @@
-"""Conditions that a person writes over what is recorded, and the grammar of their one line.
+"""Conditions of watchpoints over recorded values, and the grammar of their one line.
 
 gradient/l2_norm @ decoder.* > 10 for 3 steps
 scalar/loss >= 4                                   a scalar has no site
@@ -34,15 +34,15 @@ class WatchCondition:
     """One condition.
 
     Args:
-        text: The line that says it, without superfluous blanks.
-        test: What holds: a comparison with `low`; `outside` or `inside` of `low` and `high`; or what a tensor holds.
-        subject: What is looked at; empty where any subject counts.
-        statistic: Which number of it; empty where no number is compared.
+        text: The line of the condition, without superfluous blanks.
+        test: A comparison with `low`; `outside` or `inside` of `low` and `high`; or the content of a tensor.
+        subject: The recorded subject; empty for any.
+        statistic: The compared statistic; empty if none is compared.
         sites: A glob over the sites.
         low: The bound, or the lower of two.
         high: The upper of two bounds.
-        is_change: The number is `|new - old| / |old|` between two steps.
-        steps: Steps in a row in which it must hold.
+        is_change: Compare `|new - old| / |old|` between two steps, not the value.
+        steps: Consecutive steps in which the condition must hold.
     """
 
     text: str
@@ -57,10 +57,10 @@ class WatchCondition:
 
 
 def parse_condition(text: str) -> WatchCondition:
-    """Return the condition that the line says.
+    """Parse the line of a condition.
 
     Raises:
-        InvalidName: It says none; the message shows the forms there are.
+        InvalidName: The line is no condition; the message shows the valid forms.
     """
     line = " ".join(text.split())
     steps = _STEPS.search(line)
@@ -90,15 +90,15 @@ def _compared(line: str, found: re.Match[str], steps: int) -> WatchCondition:
     if float(low) > float(high):
         raise InvalidName(f"condition {line!r} has the range [{low}, {high}], which is empty; swap its ends")
     return WatchCondition(
-        line,
-        found["range"] or found["test"],  # type: ignore[arg-type]  # the pattern lets nothing else through
-        subject,
-        statistic,
-        found["sites"] or "*",
-        float(low),
-        float(high),
-        found["change"] is not None,
-        steps,
+        text=line,
+        test=found["range"] or found["test"],  # type: ignore[arg-type]  # the pattern lets nothing else through
+        subject=subject,
+        statistic=statistic,
+        sites=found["sites"] or "*",
+        low=float(low),
+        high=float(high),
+        is_change=found["change"] is not None,
+        steps=steps,
     )
 
 

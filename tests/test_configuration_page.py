@@ -138,9 +138,9 @@ def test_the_keys_that_may_change_under_way_are_those_of_the_page_and_its_exampl
             settings = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', words)]
             fields = fields_of(settings)
             assert list(fields) == [key]
-            request_change(store.mailbox("run"), fields)
+            request_change(store.control_channel("run"), fields)
         with pytest.raises(ConfigError, match="budget cannot change"):
-            request_change(store.mailbox("run"), {"budget": 0.1})
+            request_change(store.control_channel("run"), {"budget": 0.1})
 
 
 def test_a_change_is_seen_as_soon_as_the_page_says() -> None:

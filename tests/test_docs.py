@@ -116,14 +116,14 @@ def test_the_catalogue_of_primitives_is_current() -> None:
 
 
 def test_the_catalogue_of_collectors_is_current() -> None:
-    from mindscope.probe.catalogue import collectors_page
+    from mindscope.probe.collector_catalogue import collectors_page
 
     page = (ROOT / "docs" / "catalogue" / "collectors.md").read_text()
-    assert page == collectors_page(), "run: python -m mindscope.probe.catalogue"
+    assert page == collectors_page(), "run: python -m mindscope.probe.collector_catalogue"
 
 
 def test_the_catalogue_of_collectors_has_every_word_on_each() -> None:
-    from mindscope.probe.catalogue import collectors_page
+    from mindscope.probe.collector_catalogue import collectors_page
     from mindscope.probe.collectors.collector import COLLECTORS
 
     page = " ".join(collectors_page().split())

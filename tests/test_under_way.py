@@ -66,7 +66,7 @@ def wait_until_paused(training: "subprocess.Popen[str]") -> None:
     for _ in range(1200):
         assert training.poll() is None, training.communicate()
         with open_store("runs/") as store:
-            if any(state_of(store.mailbox(run.id)).state == "paused" for run in store.runs()):
+            if any(state_of(store.control_channel(run.id)).state == "paused" for run in store.runs()):
                 return
         threading.Event().wait(0.1)
     raise AssertionError("the training does not wait")

@@ -17,7 +17,7 @@ from ..problem import Problem
 from ..search.black_box import find_starts
 from ..search.nearest_examples import Closest
 
-_CHECK = 5  # steps between two looks at the sideways step alone: our choice
+_CHECK = 5  # steps between two checks of the sideways step alone: our choice
 _GROWTH = 1.3  # of a step's length after a success: our choice
 
 

@@ -40,13 +40,13 @@ class DeepFool(Attack):
 
     Differs from the paper in two places. Each step is the shortest inside the box, where the paper's clips afterwards:
     on inputs that touch the box that can undo the step for ever. The overshoot grows with every step that crosses
-    no boundary, and halvings of the way back then remove the excess. It finds near examples, not the nearest.
+    no boundary, and bisection towards the input then removes the excess. It finds near examples, not the nearest.
 
     Args:
         steps: Gradient steps at most.
-        classes: How many boundaries are looked at, those of the largest logits.
+        classes: Number of boundaries considered, those of the largest logits.
         overshoot: By which share a step goes beyond the plane.
-        halvings: Halvings of the way to the input at the end.
+        halvings: Bisection steps towards the input at the end.
     """
 
     finds_minimum = True
@@ -137,7 +137,7 @@ class FABT(Attack):
         steps: Steps of each start and target.
         restarts: Starts for each target; the first is the input itself, the others are random and near.
         classes: How many targets are tried, the likeliest first.
-        halvings: Halvings of the way to the input at the end; the paper has 3, which leaves half a percent.
+        halvings: Bisection steps towards the input at the end; the paper has 3, which leaves half a percent.
     """
 
     finds_minimum = True
@@ -227,7 +227,7 @@ class BrendelBethge(Attack):
         steps: Gradient steps along the boundary.
         radius: Of the first sphere, as a share of the distance.
         warm_up: Steps of FMN before.
-        halvings: Halvings of the way to the input, before and at the end.
+        halvings: Bisection steps towards the input, before and at the end.
         polishing: Steps onto the linearised boundary at the end, at most.
     """
 

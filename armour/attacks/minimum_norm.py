@@ -35,7 +35,7 @@ class FMN(Attack):
         steps: Gradient steps.
         step_size: Length of the first step, in the unit of the input.
         gamma: By which share the budget shrinks and grows at first.
-        halvings: Halvings of the way to the input at the end.
+        halvings: Bisection steps towards the input at the end.
         polishing: Steps onto the linearised boundary at the end, at most.
     """
 
@@ -110,7 +110,7 @@ class DDN(Attack):
         steps: Gradient steps.
         gamma: By which share the sphere shrinks and grows.
         start: Radius of the first sphere, in the unit of the input.
-        halvings: Halvings of the way to the input at the end.
+        halvings: Bisection steps towards the input at the end.
         polishing: Steps onto the linearised boundary at the end, at most.
     """
 

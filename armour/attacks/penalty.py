@@ -35,7 +35,7 @@ class CarliniWagner(Attack):
         steps: Gradient steps of each search at most; a sample that no longer gains is done.
         searches: Constants tried for each sample.
         step_size: Of the first step of each search, as a share of the box.
-        halvings: Halvings of the way to the input at the end.
+        halvings: Bisection steps towards the input at the end.
         polishing: Steps onto the linearised boundary at the end, at most.
     """
 
@@ -135,7 +135,7 @@ class EAD(Attack):
         searches: Constants tried for each sample.
         step_size: Of the first step, in the unit of the gradient.
         beta: By how much every step shrinks the change of each element: the weight of L1.
-        halvings: Halvings of the way to the input at the end.
+        halvings: Bisection steps towards the input at the end.
         polishing: Steps onto the linearised boundary at the end, at most.
     """
 
@@ -206,7 +206,7 @@ class LBFGS(Attack):
     Args:
         steps: Iterations of each search.
         searches: Constants tried for each sample.
-        halvings: Halvings of the way to the input at the end.
+        halvings: Bisection steps towards the input at the end.
         polishing: Steps onto the linearised boundary at the end, at most.
     """
 

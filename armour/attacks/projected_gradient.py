@@ -34,7 +34,7 @@ class PGD(Attack):
     Args:
         steps: Gradient steps of each start.
         step_size: Length of every step as a share of epsilon; None lets it shrink as above.
-        restarts: Starts tried for a sample, 1 or more; later ones see only what still resists.
+        restarts: Starts tried for a sample, 1 or more; later ones run only on samples that still resist.
         random_start: Whether the first start, too, is drawn from the budget.
 
     Example:
@@ -101,7 +101,7 @@ class APGDCE(Attack):
 
     Args:
         steps: Gradient steps of each start.
-        restarts: Random starts; later ones see only what still resists.
+        restarts: Random starts; later ones run only on samples that still resist.
     """
 
     steps: int = 100
@@ -123,7 +123,7 @@ class APGDDLR(Attack):
 
     Args:
         steps: Gradient steps of each start.
-        restarts: Random starts; later ones see only what still resists.
+        restarts: Random starts; later ones run only on samples that still resist.
     """
 
     steps: int = 100

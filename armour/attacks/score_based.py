@@ -80,7 +80,7 @@ _BETA1, _BETA2, _TINY = 0.9, 0.999, 1e-8  # Adam's own defaults, which the paper
 class SPSA(Attack):
     """Adam on the margin, with gradients estimated from simultaneous changes of all elements by random signs.
 
-    Made for models whose gradients lie: no derivative of theirs is looked at. A sample is done as soon as it succeeds.
+    For models with misleading gradients: it uses none of their derivatives. A sample is done as soon as it succeeds.
     A step costs `2 * pairs + 1` queries.
 
     Args:

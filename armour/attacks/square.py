@@ -96,7 +96,7 @@ class Square(Attack):
 
     Args:
         queries: Logits asked for at most, for each sample and start.
-        restarts: Starts; later ones see only what still resists.
+        restarts: Starts; later ones run only on samples that still resist.
         share: Of the pixels in the first windows; it shrinks on the paper's schedule.
     """
 

@@ -66,7 +66,7 @@ def certify(
         epsilons: Budgets, 0 or more.
         norm: What they are measured in.
         method: `ibp`, fast and loose, or `crown`, tighter; in L2 the layers between are bounded in the box around.
-        bounds: Inputs outside these are not looked at.
+        bounds: Inputs outside of them are excluded.
 
     Raises:
         InvalidInput: Inputs, labels, budgets or names are not valid.

@@ -6,6 +6,7 @@ again and measured again, so no search can report more than it reached.
 """
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -110,7 +111,16 @@ class Attack(ABC):
 
         Its gradient then comes with the clean logits, which are needed anyway: one pass less.
         """
-        return None
+        former = getattr(self, "opening", None)  # the name of this method in attacks written for the last release
+        if former is None:
+            return None
+        warnings.warn(
+            f"{type(self).__name__}.opening is now initial_objective; the next release ignores the old name",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        objective: Objective | None = former()
+        return objective
 
     def options(self) -> dict[str, Json]:
         """Return the attack's fields, for the record."""

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from ...storage.renamed_names import renamed
 from ..detectors.prediction_detectors import BitDepth, MedianSmoothing
-from ..renamed_names import renamed
 from .defence_recipes import (
     Adversarial,
     Distillation,

@@ -21,7 +21,7 @@ class Lesson(NamedTuple):
     """One step's inputs and loss.
 
     Args:
-        inputs: Native, one batch; a recipe may put clean and attacked inputs behind each other.
+        inputs: Native, one batch; a recipe may concatenate clean and attacked inputs.
         loss: Of the logits of all of them.
         attacked: Which of the inputs are attacked, in the order of the batch; empty where none is.
     """
@@ -274,8 +274,8 @@ class Trades:
 class Distillation:
     """Cross-entropy with the teacher's probabilities, the logits of both divided by the temperature.
 
-    It makes gradients vanish rather than the model robust (Carlini and Wagner 2017, arXiv:1608.04644): what it is worth
-    stands in the masking verdict of `evaluate`.
+    It makes gradients vanish rather than the model robust (Carlini and Wagner 2017, arXiv:1608.04644): check the
+    masking verdict of `evaluate`.
 
     Args:
         teacher: Wrapped, of either framework; trained at the same temperature in the paper.

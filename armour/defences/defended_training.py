@@ -80,7 +80,7 @@ class DefendedTraining:
     Args:
         model: In training mode, unwrapped; inputs are attacked in evaluation mode.
         optimizer: Holds its trainable parameters.
-        recipe: `Adversarial`, `Trades`, `Ensemble`, `Distillation`.
+        recipe: `Adversarial`, `Trades`, `EnsembleAdversarial`, `Distillation`.
         weight_perturbation: The gamma of adversarial weight perturbation, 0 for none; the paper takes 0.005.
         bounds: Smallest and largest value of an input element.
         seed: Of random starts.

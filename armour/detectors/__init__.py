@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..renamed_names import renamed
+from ...storage.renamed_names import renamed
 from .detector import Alarm, Detector, DetectorEnsemble, Features, calibrate, fit_ensemble
 from .feature_detectors import LocalIntrinsicDimension, Mahalanobis, QuerySimilarity, fit_mahalanobis
 from .named_detectors import DETECTORS, fit_detector

@@ -39,7 +39,7 @@ def fit_detector(name: str, model: WrappedModel, clean: Images, y: Classes) -> D
     Args:
         name: One of `DETECTORS`.
         model: Wrapped; detectors of features use its logits.
-        clean: `(n, ...)` inputs that nobody attacked.
+        clean: `(n, ...)` clean inputs.
         y: `(n,)` their classes.
 
     Raises:

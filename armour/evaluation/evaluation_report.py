@@ -18,7 +18,7 @@ class Evaluation:
 
     Args:
         outcomes: By attack in the order they were run, then epsilon; those of `WORST_CASE` last.
-        samples: How many inputs were looked at, those wrong from the start among them.
+        samples: Number of inputs, those wrong from the start among them.
         run: Id of the stored run, empty without a store.
         masking: Signs that gradients are hidden and the accuracies too good to be true; empty when there is none.
         gap: By epsilon, accuracy under plain PGD with 40 steps less that in the worst case: what a report by PGD alone

@@ -127,7 +127,7 @@ class NeuronCoverage:
     """Coverage gathered over batches; hooks watch the model and leave it unchanged.
 
     Args:
-        watched: The model with the sites to look at.
+        watched: The model with the watched sites.
         training: `(n, ...)` inputs that set each neuron's range.
         threshold: Of NC.
         sections: k of KMNC.

@@ -12,7 +12,7 @@ from ..row_statistics import jensen_shannon
 
 @dataclass(frozen=True, slots=True)
 class DefenceQuality:
-    """A defended model beside the one without the defence, on the same inputs.
+    """A defended model compared with the undefended one on the same inputs.
 
     Args:
         accuracy_variance: CAV: accuracy with the defence minus accuracy without.

@@ -1,4 +1,4 @@
-"""The quality of a detector: how well it tells attacked inputs from clean ones."""
+"""The quality of a detector: how well it separates attacked inputs from clean ones."""
 
 from dataclasses import dataclass
 

@@ -18,7 +18,7 @@ from ..model import WrappedModel
 
 @dataclass(frozen=True, slots=True)
 class QueryDefence:
-    """A defended service beside the one without the defence, under the same black-box attack.
+    """A defended service compared with the undefended one under the same black-box attack.
 
     Args:
         query_count_variance: QCV: additional queries a sample, as a share of those allowed; 1 where the defence alone

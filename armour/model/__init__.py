@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..renamed_names import renamed
+from ...storage.renamed_names import renamed
 from .classifier import Network, Normalization, WrappedModel, looks_like_probabilities
 from .wrapping import network_of, wrap
 

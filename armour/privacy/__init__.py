@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..renamed_names import renamed
+from ...storage.renamed_names import renamed
 from .inversion import Inversion, invert_classes, reconstruct
 from .membership_inference import (
     Leakage,

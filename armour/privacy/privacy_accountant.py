@@ -84,7 +84,7 @@ def epsilon_of_renyi(divergences: Floats, orders: Floats, delta: float) -> float
 Accountant = Literal["rdp", "pld"]
 ACCOUNTANTS: Final[tuple[Accountant, ...]] = ("rdp", "pld")
 
-_FLOOR = 1e-3  # the smallest noise multiplier that calibration looks at: our choice, far below any useful one
+_FLOOR = 1e-3  # the smallest noise multiplier that calibration tries: our choice, far below any useful one
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,8 @@
 """The problem of a search: samples with budgets, a criterion, and the objective to climb."""
 
+from typing import TYPE_CHECKING
+
+from ...storage.renamed_names import renamed
 from .criterion import Both, Criterion, Misclassification, Targeted
 from .objective import Objective
 from .search_problem import Ascent, Gallery, InitialAscent, Problem, ascent_at
@@ -16,3 +19,6 @@ __all__ = [
     "Targeted",
     "ascent_at",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, {"Opening": "InitialAscent"})

@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ...storage.renamed_names import renamed_arguments
 from ..array_api import Array, Rows, all_finite, from_numpy, like_array, namespace, per_sample, take, to_numpy
 from ..distances import Distance, Region
 from ..model import WrappedModel
@@ -53,10 +54,11 @@ class Problem:
         epsilon: `(n,)` budget of each sample; infinite for the search of the nearest adversarial example.
         samples: `(n,)` numbers of the samples in the whole data set; random draws depend on them.
         key: Seed of the attack; random draws of different keys differ.
-        gallery: Where searches may begin that need an adversarial input first.
-        initial_ascent: What `ascend` need not ask the model again at `x` itself.
+        gallery: Starts for searches that need an adversarial input first.
+        initial_ascent: The result of `ascend` at `x` itself, if it is known already.
     """
 
+    @renamed_arguments(opening="initial_ascent")
     def __init__(
         self,
         model: WrappedModel,

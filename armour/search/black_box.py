@@ -54,7 +54,7 @@ def guessed_gradient(problem: Problem, x: Array, rows: Rows, directions: Directi
     return total
 
 
-_KEY = 900  # tells these draws from those of the searches
+_KEY = 900  # separates these draws from those of the searches
 #: Blocks of the image that share a value, as shares of its sides: noise of single pixels, patches, one flat colour.
 _COARSENESS = (0.0, 0.25, 0.5, 1.0)
 

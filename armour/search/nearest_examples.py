@@ -52,7 +52,7 @@ class Closest:
         return taken
 
     def tighten(self, steps: int) -> Array:
-        """Halve the way to the input `steps` times, by the model's answers alone; return the candidates."""
+        """Bisect between candidates and inputs `steps` times by the model's predictions; return the candidates."""
         rows = np.flatnonzero(self.found & (self.distances > 0))
         near, far = np.zeros(len(rows)), np.ones(len(rows))
         x = take(self._problem.x, rows)
@@ -74,7 +74,7 @@ _BACK = (1.0, 0.5)  # how much of the way to that point is tried: our choice; ha
 
 
 def refine(problem: Problem, closest: Closest, halvings: int, polishing: int) -> Array:
-    """Return the known examples, moved nearer by halvings of the way to the input and then by `polish`."""
+    """Return the known examples, moved nearer by bisection towards the input and then by `polish`."""
     closest.tighten(halvings)
     polish(problem, closest, polishing)
     return closest.candidates

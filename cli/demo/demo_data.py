@@ -1,4 +1,4 @@
-"""The demo's two data sets, already on every machine: scikit-learn's digits and the text of Python's own manual."""
+"""The demo's two data sets: scikit-learn's digits, and the text of Python's own manual."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from ..failures import WrongUse
 
-#: Digits kept back for the evaluation after training.
+#: Digits held out for the evaluation after training.
 _HELD_OUT = 397
 _BRIGHTEST = 16.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Digits:
-    """Handwritten digits, split once and for all.
+    """Handwritten digits, split into training and held-out ones.
 
     Args:
         images: `(n, 1, 8, 8)` float32 between 0 and 1.

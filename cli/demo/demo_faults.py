@@ -1,7 +1,7 @@
-"""What can be done to a training that the diagnosis must find without being told.
+"""Faults that the demo injects into a training, for the diagnosis to find.
 
-A fault strikes once: those of step 0 before the optimizer and the monitor come to the model, the others right before
-the forward of their step. Beside each stands what it is a case of: the cause, the site and the step to be found.
+A fault strikes once: those of step 0 before the optimizer and the monitor see the model, the others right before the
+forward of their step. Each names the cause, the site and the step that the diagnosis must report.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,10 +25,10 @@ class Fault:
     """One way to harm a training.
 
     Args:
-        cause: What the diagnosis must call it.
-        step: When it strikes.
-        sites: Where it strikes, by the task's name, which is where the diagnosis must see it.
-        strike: Does it.
+        cause: The cause that the diagnosis must report.
+        step: The step at which the fault strikes.
+        sites: The site of the fault by name of the task; the diagnosis must report the same site.
+        strike: Injects the fault.
     """
 
     name: str
@@ -39,11 +39,11 @@ class Fault:
 
     @property
     def summary(self) -> str:
-        """One sentence for a person: what is done to the training."""
+        """One sentence that says what the fault does to the training."""
         return (self.strike.__doc__ or "").partition("\n")[0]
 
     def step_within(self, steps: int) -> int:
-        """Return when it strikes in a run of `steps`: its own step, or halfway when the run is too short for that."""
+        """Return the step at which the fault strikes: its own, or half of `steps` in a run too short for that."""
         return min(self.step, steps // 2)
 
 
@@ -68,7 +68,7 @@ def fault(
     sites={"cnn": "conv2", "transformer": "decoder.2.attn.out_proj"},
 )
 def nan_at_layer(training: Training, site: str) -> None:
-    """From one step on, one value that a layer puts out is NaN, as from a division by zero in its kernel."""
+    """Replace one value of a layer's output by NaN from one step on, as a division by zero in its kernel would."""
     cell = _cell(training.model, site)
     intact = cell.construct
 
@@ -84,28 +84,28 @@ def nan_at_layer(training: Training, site: str) -> None:
 
 @fault("lr-too-high", cause="learning_rate_too_high", step=30, sites={"cnn": "", "transformer": ""})
 def lr_too_high(training: Training, site: str) -> None:
-    """From one step on, the learning rate is 300 times what it was, as from a slip in a schedule."""
+    """Multiply the learning rate by 300 from one step on, as a mistake in a schedule would."""
     for group in training.optimizer.param_groups:
         group["lr"] *= 300.0
 
 
 @fault("dead-relu", cause="dead_units", step=0, sites={"cnn": "act2", "transformer": "decoder.1.mlp.act"})
 def dead_relu(training: Training, site: str) -> None:
-    """The layer before one ReLU starts with a bias so low that none of its units ever fires."""
+    """Set the bias of the layer before one ReLU so low that none of its units ever fires."""
     bias = training.model.parameters_dict()[f"{_FEEDS[site]}.bias"]
     bias.set_data(Tensor(np.full(bias.shape, -100.0, dtype=np.float32)))
 
 
 @fault("frozen-layer", cause="frozen_parameter", step=0, sites={"cnn": "conv2", "transformer": "decoder.1.mlp.up"})
 def frozen_layer(training: Training, site: str) -> None:
-    """The parameters of one layer require no gradient, as left behind by an earlier fine-tuning."""
+    """Switch off the gradients of one layer's parameters, as an earlier fine-tuning may leave them."""
     for parameter in _cell(training.model, site).get_parameters():
         parameter.requires_grad = False
 
 
 @fault("missing-zero-grad", cause="missing_zero_grad", step=30, sites={"cnn": "", "transformer": ""})
 def missing_zero_grad(training: Training, site: str) -> None:
-    """From one step on, gradients are no longer cleared and pile up."""
+    """Stop clearing gradients from one step on, so that they add up."""
     training.clears_gradients = False
 
 

@@ -1,4 +1,4 @@
-"""The two networks of the demo: small enough for a laptop, built like the large ones."""
+"""The two networks of the demo, small enough for a laptop."""
 
 from typing import Literal
 
@@ -29,10 +29,10 @@ class DigitsCNN(Cell):
 
     Args:
         classes: Length of the output.
-        channels: Of the first convolution; the second has twice as many.
+        channels: Channels of the first convolution; the second has twice as many.
         hidden: Width of the hidden dense layer.
-        seed: Of the first weights.
-        dtype: Of the parameters.
+        seed: Seed of the initial weights.
+        dtype: Dtype of the parameters.
 
     Shape:
         `(batch, 1, 8, 8) -> (batch, classes)`
@@ -76,13 +76,13 @@ class ByteTransformer(Cell):
 
     Args:
         width: Length of the features.
-        heads: Of each attention; divides the width.
-        layers: Decoder blocks.
-        context: Most positions it can see.
-        vocab: Symbols it knows; 256 bytes.
-        activation: Of the feed-forward parts: `gelu` or `relu`.
-        seed: Of the first weights.
-        dtype: Of the parameters.
+        heads: Heads of each attention; divides the width.
+        layers: Number of decoder blocks.
+        context: Largest number of positions.
+        vocab: Number of symbols; 256 bytes.
+        activation: Activation of the feed-forward parts: `gelu` or `relu`.
+        seed: Seed of the initial weights.
+        dtype: Dtype of the parameters.
 
     Shape:
         integers `(batch, positions) -> (batch, positions, vocab)`

@@ -1,4 +1,4 @@
-"""Run the demo from the first line to the verdict: store, dashboard, one training after the other, diagnosis."""
+"""Run the demo: store, dashboard, one training after the other, diagnosis."""
 
 import socket
 import threading
@@ -17,22 +17,22 @@ from .demo_faults import FAULTS, Fault
 from .demo_tasks import TASKS, Training
 from .training_progress import reporting
 
-#: Word for a training that nobody harms.
+#: Name of the training without a fault.
 _NO_FAULT = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the user asked the demo for.
+class DemoOptions:
+    """The options of the demo.
 
     Args:
         models: Names of `TASKS`, trained in this order.
         fault: A name of `FAULTS`, or `none`.
-        steps: Of each training; 0 takes each task's own.
+        steps: Steps of each training; 0 takes each task's own number.
         shows_pages: Whether the dashboard is served meanwhile.
-        keeps_pages: Whether it is served on after the trainings, until Ctrl-C.
-        config: File that says what to record and when; empty records everything.
-        seed: Of the models' weights and of the order of their batches.
+        keeps_pages: Whether it is served after the trainings, until Ctrl-C.
+        config: Configuration file of the monitor; empty records everything.
+        seed: Seed of the models' weights and of the order of their batches.
     """
 
     models: tuple[str, ...]
@@ -46,50 +46,50 @@ class Wishes:
     seed: int = 0
 
     def steps_of(self, name: str) -> int:
-        """Return how long that model trains."""
+        """Return the number of steps of that model's training."""
         return self.steps or TASKS[name].steps
 
 
-def run_demo(wishes: Wishes, console: Console) -> int:
-    """Run the whole demo; return exit code 0 when every verdict is the right one, else 1.
+def run_demo(options: DemoOptions, console: Console) -> int:
+    """Run the whole demo; return exit code 0 when every verdict is right, else 1.
 
     Raises:
-        WrongUse: There is no such fault.
+        WrongUse: There is no fault of that name.
         StoreError: The store cannot be written.
-        Interrupted: The user stopped it; what was recorded until then is in the store.
+        Interrupted: The user stopped the demo; everything recorded so far is in the store.
     """
-    fault = _find_fault(wishes.fault)
-    open_store(wishes.store).close()  # a store that cannot be used is told before anything is trained
+    fault = _find_fault(options.fault)
+    open_store(options.store).close()  # an unusable store stops the demo before it trains
     right = True
     try:
-        with _served(wishes, console) as served:
-            for name in wishes.models:
-                training, run = train(name, wishes, fault, console, served)
-                right &= _judge(run, name, fault, wishes, console)
+        with _served(options, console) as served:
+            for name in options.models:
+                training, run = train(name, options, fault, console, served)
+                right &= _judge(run, name, fault, options, console)
                 if fault is None:
-                    attack_model(training, wishes.store, run, console)
-            console.print(f"look at it again: mindscope dashboard {wishes.store}", highlight=False)
-            if served and wishes.keeps_pages:
+                    attack_model(training, options.store, run, console)
+            console.print(f"look at it again: mindscope dashboard {options.store}", highlight=False)
+            if served and options.keeps_pages:
                 served.wait(console)
     except KeyboardInterrupt:
-        raise Interrupted(f"stopped; what was recorded is in {wishes.store}") from None
+        raise Interrupted(f"stopped; everything recorded so far is in {options.store}") from None
     return 0 if right else 1
 
 
 def train(
-    name: str, wishes: Wishes, fault: Fault | None, console: Console, served: "Pages | None" = None
+    name: str, options: DemoOptions, fault: Fault | None, console: Console, served: "Pages | None" = None
 ) -> tuple[Training, str]:
     """Train one model under the monitor; return the training and the id of its run."""
     task = TASKS[name]
-    steps = wishes.steps_of(name)
-    training = Training(task, wishes.seed)
+    steps = options.steps_of(name)
+    training = Training(task, options.seed)
     strikes_at = fault.step_within(steps) if fault else -1
     if fault and strikes_at == 0:
         fault.strike(training, fault.sites[name])
     tags = {"model": name, "fault": fault.name if fault else _NO_FAULT}
-    config = wishes.config or None
+    config = options.config or None
     with watch(
-        training.model, training.optimizer, config=config, store=wishes.store, run=task.run, tags=tags
+        training.model, training.optimizer, config=config, store=options.store, run=task.run, tags=tags
     ) as monitor:
         if served:
             served.announce(monitor.run.id, console)
@@ -102,28 +102,28 @@ def train(
 
 
 def as_injected(finding: Finding, fault: Fault, site: str, step: int) -> bool:
-    """Return whether a finding names what was done: cause, site (or a parameter right in it) and step."""
+    """Return whether a finding names cause, site (or a parameter directly in it) and step of the injected fault."""
     within = finding.site == site or (finding.site.rpartition(".")[0] == site and site != "")
     return finding.cause == fault.cause and within and finding.first_step == step
 
 
-def _judge(run: str, name: str, fault: Fault | None, wishes: Wishes, console: Console) -> bool:
-    with open_store(wishes.store) as opened:
+def _judge(run: str, name: str, fault: Fault | None, options: DemoOptions, console: Console) -> bool:
+    with open_store(options.store) as opened:
         found = diagnose(opened, run)
     console.print(render_text(found), markup=False, highlight=False, soft_wrap=True)
     if fault is None:
         return found.verdict != "unhealthy"
-    return _compare(found, fault, fault.sites[name], fault.step_within(wishes.steps_of(name)), console)
+    return _compare(found, fault, fault.sites[name], fault.step_within(options.steps_of(name)), console)
 
 
 def _compare(found: Diagnosis, fault: Fault, site: str, step: int, console: Console) -> bool:
     hit = bool(found.root_causes) and as_injected(found.root_causes[0], fault, site, step)
-    place = f"{fault.cause} at {display_site(site)}, step {step}"
-    console.print(f"done to it: {fault.summary}", style="dim", highlight=False, soft_wrap=True)
+    expected = f"{fault.cause} at {display_site(site)}, step {step}"
+    console.print(f"injected fault: {fault.summary}", style="dim", highlight=False, soft_wrap=True)
     if hit:
-        console.print(f"found as it was done: {place}", style="green", highlight=False, soft_wrap=True)
+        console.print(f"found as injected: {expected}", style="green", highlight=False, soft_wrap=True)
     else:
-        console.print(f"not found as it was done: {place}", style="red", highlight=False, soft_wrap=True)
+        console.print(f"not found as injected: {expected}", style="red", highlight=False, soft_wrap=True)
     return hit
 
 
@@ -137,11 +137,11 @@ def _find_fault(name: str) -> Fault | None:
 
 
 @contextmanager
-def _served(wishes: Wishes, console: Console) -> Iterator["Pages | None"]:
-    if not wishes.shows_pages:
+def _served(options: DemoOptions, console: Console) -> Iterator["Pages | None"]:
+    if not options.shows_pages:
         yield None
         return
-    with pages(wishes.store, wishes.port) as served:
+    with pages(options.store, options.port) as served:
         console.print(f"dashboard: {served.home}", highlight=False)
         yield served
 
@@ -154,7 +154,7 @@ class Pages:
         self.home = link("/")
 
     def announce(self, run: str, console: Console) -> None:
-        """Print where the live page of a run is."""
+        """Print the address of the live page of a run."""
         console.print(f"watch it live: {self._link(f'/run?run={run}')}", highlight=False, soft_wrap=True)
 
     def wait(self, console: Console) -> None:
@@ -191,8 +191,7 @@ _SAMPLES = 200
 
 
 def attack_model(training: Training, store: str, run: str, console: Console) -> None:
-    """Attack the trained model on images it has not seen and store the outcomes beside its run; nothing for a task
-    without classes to confuse."""
+    """Attack the trained model on held-out images and store the outcomes beside its run; skip tasks without classes."""
     held_out = training.held_out()
     if held_out is None:
         return

@@ -1,4 +1,4 @@
-"""The demo's two trainings, a CNN on digits and a transformer on the bytes of Python's manual, and their step."""
+"""The demo's two trainings: a CNN on digits and a transformer on the bytes of Python's manual."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ Batches = Iterator[Batch]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A model, its data and how the two are brought together.
+    """A model with its data, optimizer and loss.
 
     Args:
         name: Short name, as `--model` takes it.
-        run: Name of the runs that it leaves.
-        steps: How long it trains in the demo.
-        items: What one step consumes: so many of `unit`.
-        build: The untrained model, by seed.
-        optimize: The optimizer for the parameters that want one.
-        batches: Endless inputs and targets, by seed.
+        run: Name of its runs.
+        steps: Default number of steps in the demo.
+        items: Number of `unit`s in one step.
+        build: Returns the untrained model for a seed.
+        optimize: Returns the optimizer of a model's trainable parameters.
+        batches: Returns endless inputs and targets for a seed.
         loss: Mean loss of the model's output against the targets.
-        held_out: Inputs between 0 and 1 that are not trained on and their classes, by seed; None where there are none.
+        held_out: Returns held-out inputs between 0 and 1 and their classes for a seed; None if there are none.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Task:
 
 
 class Training:
-    """A task under way; a fault may change any of it.
+    """A running task; a fault may change any of its attributes.
 
     Attributes:
         clears_gradients: Whether a step begins with `zero_grad`, as it should.
@@ -63,13 +63,13 @@ class Training:
 
     @property
     def optimizer(self) -> Optimizer:
-        """The optimizer, made when it is first asked for, for the parameters that require gradients by then."""
+        """The optimizer, created on first access for the parameters that require gradients then."""
         if self._optimizer is None:
             self._optimizer = self.task.optimize(self.model)
         return self._optimizer
 
     def held_out(self) -> Batch | None:
-        """Return data that the model has not seen, where the task has some."""
+        """Return held-out inputs and classes, or None if the task has none."""
         return self.task.held_out(self.seed) if self.task.held_out else None
 
     def step(self) -> float:

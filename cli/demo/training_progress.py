@@ -1,4 +1,4 @@
-"""What the demo shows while it trains: a live bar on a terminal, a line now and then elsewhere."""
+"""The progress of the demo's trainings: a live bar on a terminal, some lines elsewhere."""
 
 import time
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-#: Lines printed per training where there is no terminal.
+#: Lines printed per training without a terminal.
 _LINES = 10
 #: Weight of the newest step in the shown throughput (our choice: about the last twenty steps).
 _NEWEST = 0.05
@@ -47,7 +47,7 @@ class Throughput:
 def reporting(console: Console, name: str, steps: int, items: int, unit: str) -> Iterator[Reporter]:
     """Open a reporter that suits the console: a live bar on a terminal, lines elsewhere."""
     if not console.is_terminal:
-        yield _Lines(console, name, steps, Throughput(items), unit)
+        yield _LineReporter(console, name, steps, Throughput(items), unit)
         return
     columns = (
         TextColumn("[bold]{task.description:<18}"),
@@ -59,7 +59,7 @@ def reporting(console: Console, name: str, steps: int, items: int, unit: str) ->
     )
     with Progress(*columns, console=console, expand=True) as progress:
         task = progress.add_task(name, total=steps, loss=float("nan"), speed="")
-        yield _Bar(progress, task, Throughput(items), unit)
+        yield _BarReporter(progress, task, Throughput(items), unit)
 
 
 class _LossColumn(ProgressColumn):
@@ -69,7 +69,7 @@ class _LossColumn(ProgressColumn):
         return Text(f"loss {shown}", style="red" if task.completed and loss != loss else "cyan")  # NaN is not itself
 
 
-class _Bar:
+class _BarReporter:
     def __init__(self, progress: Progress, task: int, speed: Throughput, unit: str) -> None:
         self._progress, self._task, self._speed, self._unit = progress, task, speed, unit
 
@@ -79,7 +79,7 @@ class _Bar:
         self._progress.update(self._task, completed=number + 1, loss=loss, speed=speed)  # type: ignore[arg-type]
 
 
-class _Lines:
+class _LineReporter:
     def __init__(self, console: Console, name: str, steps: int, speed: Throughput, unit: str) -> None:
         self._console, self._name, self._steps, self._speed, self._unit = console, name, steps, speed, unit
         self._every = max(1, steps // _LINES)
@@ -89,5 +89,5 @@ class _Lines:
         done = number + 1
         if done % self._every and done not in (1, self._steps):
             return
-        speed = f"{self._speed.per_second:,.0f} {self._unit}/s"
-        self._console.print(f"{self._name}: step {done}/{self._steps}, loss {loss:.4f}, {speed}", highlight=False)
+        speed = f", {self._speed.per_second:,.0f} {self._unit}/s" if self._speed.per_second else ""
+        self._console.print(f"{self._name}: step {done}/{self._steps}, loss {loss:.4f}{speed}", highlight=False)

@@ -1,1 +1,1 @@
-"""The parts that several pages are made of."""
+"""Components that several pages share."""

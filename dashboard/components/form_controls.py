@@ -1,4 +1,4 @@
-"""Controls in which a person chooses or types, each with a label for screen readers."""
+"""Input controls, each with a label for screen readers."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -46,7 +46,7 @@ def switch(name: str, label: str, data: Sequence[str], value: str) -> dmc.Segmen
 
 
 def labelled(words: str, control: Component) -> html.Span:
-    """Put visible words before a control that does not say itself what it is about."""
+    """Put a visible label before a control."""
     return html.Span([html.Span(words, className="muted"), control], className="labelled")
 
 

@@ -1,4 +1,4 @@
-"""The small parts that every page is made of: badges, notes, panels, cards and the frame of a Plotly graph."""
+"""Components of every page: badges, notes, panels, cards and the frame of a Plotly graph."""
 
 import re
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def empty_state(title: str, *advice: str | Component, icon: str = "empty") -> ht
 
 
 def notice(words: str) -> html.Div:
-    """Build one line that says what is wrong with the page itself."""
+    """Build a line about an error of the page itself."""
     return html.Div([html.Span(className="icon icon-trouble", **{"aria-hidden": "true"}), words], className="notice")
 
 
@@ -72,7 +72,7 @@ def panel(
 
 
 def card(label: str, value: str | Component, note: str | Component, tone: str = "") -> html.Div:
-    """Build a card: one thing in large under its name, and where it comes from in small."""
+    """Build a card: a value in large under its name, and its source in small."""
     parts = [
         html.Div(label, className="card-label"),
         html.Div(value, className="card-value"),

@@ -63,7 +63,7 @@ def run_link(label: str, href: str) -> dcc.Link:
 
 
 def headline_cards(run: Run, headline: Headline, findings: int) -> list[html.Div]:
-    """Build the four cards, each one thing in large and its source in small, and under them what to do."""
+    """Build the four cards of the verdict, and the advice below them."""
     cards = [
         _verdict(run, headline, findings),
         _where(run, headline),
@@ -74,7 +74,7 @@ def headline_cards(run: Run, headline: Headline, findings: int) -> list[html.Div
 
 
 def _summary(first: Finding) -> html.Div:
-    """Say in one sentence cause, site and step, how it shows, and what to do."""
+    """Write one sentence with cause, site, step, symptom and advice."""
     claim = f"{sentence(first.cause)} at {display_site(first.site)} since step {first.first_step:,}. "
     parts: list[Component | str] = [html.Strong(claim), prose(first.explanation)]
     if first.advice:

@@ -1,4 +1,4 @@
-"""What stands around every page: navigation at the left, the colour scheme, the address."""
+"""The frame of every page: navigation at the left, the colour scheme, the address."""
 
 from typing import Final
 
@@ -7,12 +7,12 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ..address import PageAddress
-from ..formatting import short_place
+from ..formatting import short_location
 from ..page_registry import PAGES, Page
 
 
 class ShellIds:
-    """What stands around every page."""
+    """Ids of the frame of every page."""
 
     url: Final = "url"
     provider: Final = "provider"
@@ -36,8 +36,8 @@ _THEME = {
 }
 
 
-def shell(place: str) -> Component:
-    """Build the frame of the application; `place` names the store."""
+def shell(location: str) -> Component:
+    """Build the frame of the application; `location` names the store."""
     side = html.Nav(
         [
             dcc.Link(
@@ -54,7 +54,7 @@ def shell(place: str) -> Component:
                         className="scheme-button",
                         type="button",
                     ),
-                    html.Div(short_place(place), className="store-place mono", title=f"store: {place}"),
+                    html.Div(short_location(location), className="store-place mono", title=f"store: {location}"),
                 ],
                 className="nav-foot",
             ),

@@ -1,4 +1,4 @@
-"""One run as one HTML file: what its pages say, with plotly.js inside, readable without a server or a network."""
+"""One run as one HTML file with plotly.js inside, readable without a server or a network."""
 
 import base64
 import re
@@ -36,8 +36,8 @@ _HTML: Final = frozenset(vars(html))
 def markup(part: object) -> str:
     """Render components, text and lists of them as HTML; text is escaped.
 
-    A figure is drawn by the plotly.js of the page around it. Links become text, for there is nothing to lead to;
-    buttons and controls are left out.
+    A figure is drawn by the plotly.js of the document. Links become text, since their pages are missing; buttons and
+    controls are left out.
     """
     if part is None:
         return ""
@@ -118,12 +118,12 @@ def export_report(store: Store, run: Run, folder: Path, *, scheme: str = "light"
 
 
 def report(reader: Reader, run: Run, *, scheme: str = "light") -> str:
-    """Render the report as one HTML document, of 5 MB and what its figures hold."""
+    """Render the report as one HTML document, of 5 MB plus its figures."""
     palette = palette_of(scheme)
     parts = [
         _head(run),
         *_findings_part(reader, run),
-        *_pictures(reader, run, palette),
+        *_figures(reader, run, palette),
         *_model(reader, run, palette),
         *robustness_panels(evaluations(reader, run.id), palette),
         *_surroundings(reader, run),
@@ -161,7 +161,7 @@ def _findings_part(reader: Reader, run: Run) -> list[Component]:
     return [cards, html.Div(findings_list(reader, run), className="stack")]
 
 
-def _pictures(reader: Reader, run: Run, palette: Palette) -> list[Component]:
+def _figures(reader: Reader, run: Run, palette: Palette) -> list[Component]:
     """Draw the loss, layer by step, and the tensor of the first anomaly; leave out what was not recorded."""
     parts: list[Component] = []
     scalars, metrics = reader.scalars(run.id), reader.metrics(run.id)

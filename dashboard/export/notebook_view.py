@@ -20,7 +20,7 @@ from .html_report import export_report
 
 
 def view_run(run: str = "latest", store: str = "runs/", *, scheme: str = "light") -> "RunView":
-    """Open a run to look at in a notebook.
+    """Open a run in a notebook.
 
     Args:
         run: An id, a unique prefix, a name or `latest`.
@@ -28,7 +28,7 @@ def view_run(run: str = "latest", store: str = "runs/", *, scheme: str = "light"
         scheme: `light` or `dark`.
 
     Raises:
-        RunNotFound: None or several answer to the name.
+        RunNotFound: No run matches, or several do.
         StoreUnavailable: There is no such store.
     """
     opened = open_store(store)
@@ -40,7 +40,7 @@ def view_run(run: str = "latest", store: str = "runs/", *, scheme: str = "light"
 
 
 class RunView:
-    """One run: its verdict as the cell's own answer, its figures as Plotly figures that Plotly shows.
+    """A run in a notebook: its verdict as the cell's output, its figures as Plotly figures.
 
     Args:
         store: Closed with the view.
@@ -58,7 +58,7 @@ class RunView:
         return self._on_paper(run_curve_figure(self._reader, self.run.id, scalar, scale, self._palette))
 
     def heat(self, *metrics: str, view: str = "deviation") -> go.Figure:
-        """Draw layer x step of up to three metrics; the most telling ones where none is named."""
+        """Draw layer x step of up to three metrics; the default ones if none is named."""
         known = self._reader.metrics(self.run.id)
         for metric in metrics:
             self._check("metric", metric, known)

@@ -78,7 +78,7 @@ def _kind(value: float) -> str:
     return "negative" if value == float("-inf") else "below"
 
 
-#: Order of the traces, which live updates rely on.
+#: Order of the traces; live updates depend on it.
 LINE_TRACE: Final = 0
 MARK_TRACE: Final = 1
 #: Share of the height that the values take; above them a strip of its own holds the marks and, over these, the flags.

@@ -1,4 +1,4 @@
-"""Layer by step: every site a row, every column some steps, one map or several over a shared axis of steps."""
+"""Layer by step maps: a row for every site, a column for some steps, one map or several over a shared axis."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -139,8 +139,8 @@ def heat_traces(heat: HeatmapData, palette: Palette, *, axis: str = "y", bar: Pa
     """Build the traces of the cells, and over them those that are not finite.
 
     Args:
-        axis: The value axis that holds the sites.
-        bar: Where the colour bar stands, as Plotly takes it.
+        axis: The axis of the sites.
+        bar: Position of the colour bar, as Plotly takes it.
     """
     cells = {
         **_cells(heat, axis),
@@ -155,7 +155,7 @@ def heat_traces(heat: HeatmapData, palette: Palette, *, axis: str = "y", bar: Pa
 
 
 def _cells(heat: HeatmapData, axis: str) -> Part:
-    """Return what both maps over the same sites and steps have in common."""
+    """Return the properties that both maps over the same sites and steps share."""
     sites = [display_site(site) for site in heat.sites]
     return {"type": "heatmap", "x": heat.steps.tolist(), "y": sites, "yaxis": axis, "hoverongaps": False}
 
@@ -177,7 +177,7 @@ def site_axis(sites: Sequence[str], pixels: int) -> dict[str, object]:
 
 
 def _scale(colors: ColorScale) -> list[list[float | str]]:
-    return [[place, color] for place, color in colors]
+    return [[position, color] for position, color in colors]
 
 
 def _colorbar(heat: HeatmapData, palette: Palette) -> dict[str, object]:
@@ -192,13 +192,13 @@ def _colorbar(heat: HeatmapData, palette: Palette) -> dict[str, object]:
 
 
 def _hover(heat: HeatmapData) -> dict[str, object]:
-    place = "<b>%{y}</b><br>from step %{x}"
+    label = "<b>%{y}</b><br>from step %{x}"
     shade = f"<br>%{{z:.3g}} {heat.unit}" if heat.unit else ""
     if heat.z.size > _DETAILED_CELLS:
-        return {"hovertemplate": f"{place}{shade or '<br>%{z:.4g}'}<extra></extra>"}
+        return {"hovertemplate": f"{label}{shade or '<br>%{z:.4g}'}<extra></extra>"}
     ranges = np.stack([heat.low, heat.high], axis=-1).astype(np.float32)
     values = "<br>%{customdata[0]:.5g} to %{customdata[1]:.5g}"
-    return {"customdata": ranges, "hovertemplate": f"{place}{values}{shade}<extra></extra>"}
+    return {"customdata": ranges, "hovertemplate": f"{label}{values}{shade}<extra></extra>"}
 
 
 def _non_finite(heat: HeatmapData, palette: Palette, axis: str) -> list[Part]:

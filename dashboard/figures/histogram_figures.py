@@ -47,10 +47,10 @@ class HistogramBars:
     """One bar for every bin.
 
     Args:
-        centers: Where each bar stands; open bins get the width of their neighbour.
+        centers: Position of each bar; open bins get the width of their neighbour.
         labels: The range of each bar in words.
         open: Whether the bin reaches to infinity.
-        marks: Places and words of edges where each bar takes one place of the axis; empty on an axis of values.
+        marks: Positions and labels of edges if bars are equally wide; empty on an axis of values.
     """
 
     centers: tuple[float, ...]
@@ -129,7 +129,7 @@ class Distribution:
     """Histograms on common edges.
 
     Args:
-        edges: `(rows + 1,)` finite and ascending; the outermost rows hold what lies beyond as well.
+        edges: `(rows + 1,)` finite and ascending; the outermost rows include all values beyond.
         shares: `(rows, steps)`, share of the elements, 0 to 1; a column of NaN where nothing was counted.
     """
 
@@ -200,7 +200,7 @@ def distribution_figure(
         customdata=np.broadcast_to(np.array(distribution.steps, dtype=np.float64), z.shape),
         zmin=lowest,
         zmax=highest,
-        colorscale=[[place, color] for place, color in palette.sequential],
+        colorscale=[[position, color] for position, color in palette.sequential],
         hoverongaps=False,
         colorbar={
             "thickness": 8,
@@ -228,6 +228,6 @@ def _rows(edges: NDArray[np.float64]) -> tuple[list[float] | list[str], dict[str
         "type": "category",
         "showgrid": False,
         "automargin": True,
-        "tickvals": [place - 0.5 for place in places],
+        "tickvals": [position - 0.5 for position in places],
         "ticktext": list(words),
     }

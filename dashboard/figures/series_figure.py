@@ -129,7 +129,7 @@ def _flags(flags: Sequence[tuple[AxisValue, Flag]], palette: Palette) -> list[Pa
     return [
         {
             "type": "scatter",
-            "x": [place for place, _ in flags],
+            "x": [position for position, _ in flags],
             "y": [_FLAGS] * len(flags),
             "yaxis": "y2",
             "mode": "markers",
@@ -197,7 +197,7 @@ def overlay_figure(
         log: A logarithmic value axis; what is not positive becomes a mark.
     """
     figure = series_figure([_track(line, log) for line in lines], palette, title=axis, log_y=log)
-    places = {line.name: place for place, line in enumerate(lines)}
+    places = {line.name: index for index, line in enumerate(lines)}
     for trace in figure.data:
         if trace.name in places:
             trace.line.dash = _DASHES[places[trace.name] % len(_DASHES)]

@@ -35,7 +35,7 @@ TOLERANCE = QueryKey("tolerance", "0", pattern=r"\d{1,12}(\.\d{1,12})?(e-?\d{1,3
 
 
 class CompareIds:
-    """What stands on this page."""
+    """Ids of the components of this page."""
 
     run: Final = "compare-run"
     keys: Final = "compare-keys"
@@ -84,8 +84,8 @@ def overlay(reader: Reader, pair: RunPair, metric: str, site: str, axis: str, pa
     """Draw the metric of both runs over one axis."""
     counterpart = alignment(reader, pair.first, pair.second).pairs.get(site, site)
     lines = []
-    for run, place in ((pair.first, site), (pair.second, counterpart)):
-        series = reader.series(run.id, place, metric, limit=_POINTS)
+    for run, matched_site in ((pair.first, site), (pair.second, counterpart)):
+        series = reader.series(run.id, matched_site, metric, limit=_POINTS)
         x = along(reader, run, series, axis)
         lines.append(Line(f"{run.name or run.id} · {run.id[-4:]}", series.steps, x, series.values))
     unit = {"time": "seconds since the start"}.get(axis, axis)
@@ -101,8 +101,8 @@ def difference_note(reader: Reader, pair: RunPair, metric: str, tolerance: float
     if found is None:
         return f"The runs never differ by more than {tolerance:g}, relative to the larger value."
     gap = number(found.difference) if math.isfinite(found.difference) else "one of them is not finite"
-    place = f"{display_site(found.site)} from step {found.step:,}"
-    return f"First difference above {tolerance:g}: {place} ({gap})."
+    location = f"{display_site(found.site)} from step {found.step:,}"
+    return f"First difference above {tolerance:g}: {location} ({gap})."
 
 
 def tolerance_of(text: str | None) -> float:
@@ -133,10 +133,10 @@ def verdict_cards(run: Run, found: Comparison) -> list[html.Div]:
         none = card("First difference", "–", "none beyond rounding")
         return [card("Verdict", words, why, tone), card("Compared", count(found.common, "step"), common), none]
     difference = found.first
-    place = PageAddress("run", run=run.id)
+    address = PageAddress("run", run=run.id)
     if not difference.metric.startswith("scalar/"):
-        place = PageAddress("tensor", run=run.id).at(difference.metric, difference.site, difference.step)
-    site = dcc.Link(display_site(difference.site), href=place.href, className="mono site-link")
+        address = PageAddress("tensor", run=run.id).at(difference.metric, difference.site, difference.step)
+    site = dcc.Link(display_site(difference.site), href=address.href, className="mono site-link")
     gap = (
         f"{difference.difference:.3g} relative" if math.isfinite(difference.difference) else "one of them is not finite"
     )
@@ -182,7 +182,7 @@ def _text(value: object) -> str:
 def connect(app: dash.Dash, reader: Reader) -> None:
     """Compare the runs, draw both, and keep the address in step."""
     _connect_verdict(app, reader)
-    _connect_pictures(app, reader)
+    _connect_figures(app, reader)
     keep_address(app, CompareIds.keys, CONTROLS)
     follow_run(app, CompareIds.run)
 
@@ -202,7 +202,7 @@ def _connect_verdict(app: dash.Dash, reader: Reader) -> None:
         return verdict_cards(pair.first, found), differences_table(found.differences, pair.first, pair.second)
 
 
-def _connect_pictures(app: dash.Dash, reader: Reader) -> None:
+def _connect_figures(app: dash.Dash, reader: Reader) -> None:
     @app.callback(
         Output(CompareIds.lines, "figure"),
         Output(CompareIds.map, "figure"),
@@ -273,7 +273,7 @@ def _controls(reader: Reader, pair: RunPair, here: PageAddress) -> list[Componen
     ]
 
 
-def _way_back(run: Run) -> Component:
+def _previous_run_link(run: Run) -> Component:
     return run_link("Compare with the run before it", PageAddress("compare", run=run.id).href)
 
 
@@ -286,7 +286,7 @@ def layout(reader: Reader, address: PageAddress) -> Component:
     try:
         pair = pair_of(reader, run, OTHER.of(address))
     except RunNotFound as error:
-        note = empty_state("No such run to compare with", str(error), _way_back(run))
+        note = empty_state("No such run to compare with", str(error), _previous_run_link(run))
         return html.Div([head, html.Section(note, className="panel")])
     if pair is None:
         note = empty_state(

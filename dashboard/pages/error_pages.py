@@ -1,4 +1,4 @@
-"""What is shown for an address that leads nowhere: why, and where to go instead."""
+"""The pages for invalid addresses: the reason, and links to valid ones."""
 
 from difflib import get_close_matches
 

@@ -37,7 +37,7 @@ _NOTHING: Final = {
 
 
 class LogsIds:
-    """What stands on this page."""
+    """Ids of the components of this page."""
 
     run: Final = "logs-run"
     keys: Final = "logs-keys"

@@ -41,7 +41,7 @@ RANK = QueryKey("rank", pattern=r"\d{1,9}", example="3")
 
 
 class RanksIds:
-    """What stands on this page."""
+    """Ids of the components of this page."""
 
     run: Final = "ranks-run"
     keys: Final = "ranks-keys"
@@ -136,7 +136,7 @@ def collectives_table(run: str, parts: Sequence[CollectiveCost]) -> Component:
 _PREFERRED: Final = ("communication/wait_seconds", "scalar/step_seconds", "scalar/loss")
 
 
-def _place(reader: Reader, run: Run, here: PageAddress) -> tuple[str, str]:
+def _metric_and_site(reader: Reader, run: Run, here: PageAddress) -> tuple[str, str]:
     """Return the metric and site to show, with defaults where the address leaves them open."""
     known = rank_metrics(reader, run)
     metric = here.metric or next((name for name in (*_PREFERRED, *known) if name in known), "")
@@ -207,7 +207,7 @@ def connect(app: dash.Dash, reader: Reader) -> None:
 
 
 def _maps(reader: Reader, run: Run, here: PageAddress) -> html.Section:
-    metric, site = _place(reader, run, here)
+    metric, site = _metric_and_site(reader, run, here)
     controls = [
         choose(RanksIds.metric, "Metric", with_chosen(rank_metrics(reader, run), metric), metric or None, 240),
         choose(RanksIds.site, "Site", site_choices(rank_sites(reader, run, metric), site), display_site(site), 200),

@@ -48,11 +48,11 @@ def difference_matrix(reader: Reader, first: Run, second: Run, metric: str) -> M
     span = min(first.last_step, second.last_step)
     first_matrix, other = (_whole(reader, run, metric, span) for run in (first, second))
     pairs = alignment(reader, first, second).pairs
-    place = {site: row for row, site in enumerate(other.sites)}
+    rows_of_other = {site: row for row, site in enumerate(other.sites)}
     rows = [
-        (row, place[counterpart])
+        (row, rows_of_other[counterpart])
         for row, site in enumerate(first_matrix.sites)
-        if (counterpart := pairs.get(site, site)) in place
+        if (counterpart := pairs.get(site, site)) in rows_of_other
     ]
     _, left, right = np.intersect1d(first_matrix.steps, other.steps, return_indices=True)
     mine, theirs = np.array([row for row, _ in rows], int), np.array([row for _, row in rows], int)

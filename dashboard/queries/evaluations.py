@@ -1,4 +1,4 @@
-"""The evaluations of one training by what they measured, newest first, and the adversarial examples in them."""
+"""The evaluations of one training by kind of measurement, newest first, and their adversarial examples."""
 
 import base64
 import binascii
@@ -82,7 +82,7 @@ def part_in(details: Mapping[str, object], name: str) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Example:
-    """One input before and after.
+    """One input before and after an attack.
 
     Args:
         clean: `(height, width, channels)` float64 within 0 and 1; one channel or three.
@@ -101,7 +101,7 @@ class Example:
 
     @property
     def adversarial(self) -> NDArray[np.float64]:
-        """What the model was shown."""
+        """The adversarial input."""
         return np.clip(self.clean + self.change, 0.0, 1.0)
 
 
@@ -136,7 +136,17 @@ def _example(entry: object, width: float) -> Example | None:
     if len(shape) not in (2, 3) or not all(shape) or not math.isfinite(scale):
         return None
     images = _as_image(clean), _as_image(change * scale)
-    return Example(sample, label, before, after, confidence, fooled, distance, *images)
+    return Example(
+        sample=sample,
+        label=label,
+        clean_class=before,
+        adversarial_class=after,
+        clean_confidence=confidence,
+        adversarial_confidence=fooled,
+        distance=distance,
+        clean=images[0],
+        change=images[1],
+    )
 
 
 def _as_image(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -24,8 +24,8 @@ class StoredSurface:
 def surfaces(reader: Reader, run: Run) -> tuple[StoredSurface, ...]:
     """Return the surfaces of the run and of its evaluations, newest first."""
     found = []
-    for holder, held in _stored(reader, run, "surfaces", surfaces_in):
-        for at, surface in enumerate(held):
+    for holder, stored in _stored(reader, run, "surfaces", surfaces_in):
+        for at, surface in enumerate(stored):
             along = "its own path" if surface.kind == "path" else "random directions"
             name = f"{along}, {len(surface.y)} × {len(surface.x)} · {holder.id[-4:]}"
             found.append(StoredSurface(holder.id if at == 0 else f"{holder.id}:{at}", name, surface))
@@ -35,8 +35,8 @@ def surfaces(reader: Reader, run: Run) -> tuple[StoredSurface, ...]:
 def explanations(reader: Reader, run: Run) -> dict[str, tuple[Explanation, ...]]:
     """Return the explanations by sample: one for every method, the newest where the same was made twice."""
     newest: dict[tuple[str, str, str], Explanation] = {}
-    for _, held in _stored(reader, run, "explanations", explanations_in):
-        for explanation in held:
+    for _, stored in _stored(reader, run, "explanations", explanations_in):
+        for explanation in stored:
             newest.setdefault((explanation.sample, explanation.target, explanation.method), explanation)
     by_sample: dict[str, list[Explanation]] = {}
     for explanation in newest.values():
@@ -64,9 +64,9 @@ def _stored(
     found = []
     for holder in _about(reader, run):
         try:
-            held = reader.cached(holder.id, key, lambda store, holder=holder: read(store, holder.id))  # type: ignore[misc]
+            stored = reader.cached(holder.id, key, lambda store, holder=holder: read(store, holder.id))  # type: ignore[misc]
         except RunNotFound:
             continue  # deleted since the runs were listed
-        if held:
-            found.append((holder, held))
+        if stored:
+            found.append((holder, stored))
     return found

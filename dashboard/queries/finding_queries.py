@@ -1,4 +1,4 @@
-"""What findings rest on: which rules could fire, what is muted, and a condition replayed over the history."""
+"""Which rules could fire, which findings are muted, and a condition replayed over the stored history."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,17 +10,17 @@ from ...insight.watchpoints import rules_with
 from ...storage import Finding, Run, split_metric
 from .reader import Reader
 
-#: Steps that one replay looks at; the newest are taken. Our choice: some ten seconds with a thousand layers.
+#: Most steps of one replay, the newest. Our choice: some ten seconds with a thousand layers.
 REPLAYED: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a condition has met in the stored history.
+    """The hits of a condition in the stored history.
 
     Args:
-        records: How many records were looked at.
-        is_whole: Whether these are all that the run has.
+        records: Number of replayed records.
+        is_whole: Whether these are all records of the run.
     """
 
     findings: tuple[Finding, ...]
@@ -29,12 +29,12 @@ class Replay:
 
 
 def muted(reader: Reader, run: str) -> tuple[tuple[str, str], ...]:
-    """Return the (rule, site) pairs that somebody has muted."""
+    """Return the muted (rule, site) pairs."""
     return reader.cached(run, "muted", lambda store: store.muted(run))
 
 
 def rules_run(reader: Reader, run: Run) -> frozenset[str]:
-    """Return the rules whose silence means something: what they need was recorded, for long enough."""
+    """Return the rules that could have fired: their data was recorded for long enough."""
     needed = {need for rule in RULES.values() for need in rule.needs}
     known = {need for need in needed if _was_recorded(reader, run, need)}
     return frozenset(rule.name for rule in RULES.values() if _could_speak(rule, known, run.last_step + 1))

@@ -18,8 +18,8 @@ from .reader import Reader
 
 #: Runs that are read, the newest; our choice: more lines cannot be distinguished.
 MOST: Final = 300
-#: How long one look may read: a run that is met for the first time costs tens of milliseconds in a folder.
-_LOOK_S: Final = 1.0
+#: Seconds that one update may read: a new run costs tens of milliseconds in a folder.
+_UPDATE_S: Final = 1.0
 #: Fewer runs than this have a correlation by chance, as `insight.lineage.importance` has it.
 _FEWEST: Final = 6
 RESULT: Final = "result."
@@ -32,7 +32,7 @@ class KnownRuns:
     Args:
         rows: Newest first.
         left: How many runs are still to be read.
-        version: A word that changes when the rows may have.
+        version: A string that changes when the rows may have changed.
     """
 
     rows: tuple[Provenance, ...]
@@ -41,7 +41,7 @@ class KnownRuns:
 
 
 class ProvenanceCache:
-    """The rows of the newest runs, each read once until it changes; a long store is read look by look.
+    """The rows of the newest runs, each read once until it changes; a long store is read in several updates.
 
     Args:
         clock: Seconds; only differences count.
@@ -52,11 +52,11 @@ class ProvenanceCache:
         self._lock = threading.Lock()
         self._known: dict[str, tuple[str, Provenance]] = {}
 
-    def look(self) -> KnownRuns:
-        """Read some more runs, and return all that are known."""
+    def update(self) -> KnownRuns:
+        """Read some more runs, and return all known ones."""
         runs = self._reader.runs()[:MOST]
-        with self._lock:  # who comes meanwhile waits for what is read, and does not read it again
-            end = self._clock() + _LOOK_S
+        with self._lock:  # a concurrent caller waits instead of reading the same runs
+            end = self._clock() + _UPDATE_S
             for run in runs:
                 if not self._is_known(run):
                     self._read(run)

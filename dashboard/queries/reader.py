@@ -22,7 +22,7 @@ from ...storage import (
     metric_name,
     split_metric,
 )
-from ..formatting import store_place
+from ..formatting import store_location
 
 Answer = TypeVar("Answer")
 
@@ -44,9 +44,9 @@ class Reader:
         self._answering = threading.local()
 
     @property
-    def place(self) -> str:
-        """Where the store is, without secrets."""
-        return store_place(self._store.url)
+    def location(self) -> str:
+        """The store's URL without secrets."""
+        return store_location(self._store.url)
 
     def runs(self) -> tuple[Run, ...]:
         """Return all runs, newest first, at most half a second old."""
@@ -60,15 +60,15 @@ class Reader:
         """Return the run that the reference names.
 
         Raises:
-            RunNotFound: None or several answer to it.
+            RunNotFound: No run matches, or several do.
         """
         return self._store.find_run(reference or "latest")
 
     def version(self, run: str) -> str:
-        """Return a word that changes whenever the run does.
+        """Return a string that changes with every change of the run.
 
         Raises:
-            RunNotFound: No run has that id; what comes from a browser is never taken for a place in the store.
+            RunNotFound: No run has that id; text from a browser is never used as a path in the store.
         """
         known: dict[str, str] | None = getattr(self._answering, "versions", None)
         if known is not None and run in known:
@@ -91,14 +91,14 @@ class Reader:
         self._answering.versions = None
 
     def cached(self, run: str, key: Hashable, read: Callable[[Store], Answer]) -> Answer:
-        """Return what `read` gets from the store, cached under the key until the run's version changes.
+        """Return the result of `read(store)`, cached under the key until the run's version changes.
 
-        Two threads may read the same twice, neither waits.
+        Two threads may read the same twice; neither waits.
         """
         return self.kept((run, self.version(run), key), read)
 
     def kept(self, key: Hashable, read: Callable[[Store], Answer]) -> Answer:
-        """Return what `read` gets from the store, cached under a key that changes with it."""
+        """Return the result of `read(store)`, cached under a key that changes with it."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -113,7 +113,7 @@ class Reader:
     def shared(self, key: Hashable, make: Callable[[], Answer], *, for_s: float) -> Answer:
         """Return what `make` made under the key in the last `for_s` seconds; concurrent callers wait for one result.
 
-        For what costs much and is asked by many at once while a run is written, when no two versions are the same.
+        For expensive results that many visitors request while a run is written, when its version changes all the time.
         """
         with self._lock:
             turn = self._turns.setdefault(key, threading.Lock())
@@ -130,11 +130,11 @@ class Reader:
         return answer
 
     def read(self, read: Callable[[Store], Answer]) -> Answer:
-        """Return what `read` gets from the store, without caching."""
+        """Return the result of `read(store)`, without caching."""
         return read(self._store)
 
     def change(self, run: str, write: Callable[[Store], object]) -> None:
-        """Let `write` change the run; called by `store_changes` alone, which checks that the visitor may.
+        """Call `write(store)`, which changes the run; only `store_changes` calls it, after checking permissions.
 
         Raises:
             RunNotFound: No run has that id.

@@ -1,10 +1,10 @@
-"""What a visitor may change in the store through the dashboard; one guard stands before every change."""
+"""The changes that a visitor may make in the store through the dashboard; each checks permissions first."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 from ...insight.watchpoints import watchpoints_of
 from ...storage import Json, Run, Store, StoreUnavailable
-from ...storage.control_channel import Deed, request_settings, send
+from ...storage.control_channel import Action, request_settings, send
 from ..security import demand_change
 from .reader import Reader
 from .watchpoint_queries import FIELD
@@ -39,9 +39,9 @@ def mute(reader: Reader, run: str, rule: str, site: str, *, muted: bool) -> None
 
 
 def command_training(
-    reader: Reader, run: Run, do: Deed, *, steps: int = 1, subject: str = "weight", sites: str = "*"
+    reader: Reader, run: Run, do: Action, *, steps: int = 1, subject: str = "weight", sites: str = "*"
 ) -> None:
-    """Tell the training of a run to pause, to continue, or to show tensors; it obeys at the end of its step.
+    """Send a command (pause, continue, show tensors) to the training of a run; it obeys at the end of its step.
 
     Raises:
         NotAllowed: The visitor may not change anything.
@@ -50,7 +50,7 @@ def command_training(
     _change(
         reader,
         _running(run).id,
-        lambda store: send(store.mailbox(run.id), do, steps=steps, subject=subject, sites=sites),
+        lambda store: send(store.control_channel(run.id), do, steps=steps, subject=subject, sites=sites),
     )
 
 
@@ -59,12 +59,14 @@ def request_watchpoints(reader: Reader, run: Run, entries: Sequence[Json]) -> No
 
     Raises:
         NotAllowed: The visitor may not change anything.
-        InvalidName: A condition is not understood; nothing is asked for.
+        InvalidName: A condition is not understood; nothing is requested.
         InvalidRule: An entry is no watchpoint, or two have one name.
         StoreUnavailable: The run is over.
     """
     watchpoints_of({FIELD: list(entries)})
-    _change(reader, _running(run).id, lambda store: request_settings(store.mailbox(run.id), {FIELD: list(entries)}))
+    _change(
+        reader, _running(run).id, lambda store: request_settings(store.control_channel(run.id), {FIELD: list(entries)})
+    )
 
 
 def _running(run: Run) -> Run:

@@ -1,4 +1,4 @@
-"""What is known of one tensor besides the series of one metric."""
+"""The statistics, histograms and calls of one tensor."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ import numpy as np
 from ...storage import Histogram, Matrix, Series, metric_name, split_metric
 from .reader import Reader
 
-#: Statistics that count the elements of a tensor which are not finite; all others are of the finite ones only.
+#: Statistics that count non-finite elements of a tensor; all others are of the finite elements.
 ELEMENT_COUNTS: Final = ("nans", "pos_infs", "neg_infs")
 
 
@@ -17,7 +17,7 @@ def statistics(
     """Return every statistic of one tensor at one step, in the order in which it was recorded.
 
     Args:
-        known: A series of the tensor that was read already; what stands in it is not read again.
+        known: A series of the tensor that was read already; its value is not read again.
     """
     mine = [layout for layout in reader.layouts(run) if layout.subject == subject]
     found = {}

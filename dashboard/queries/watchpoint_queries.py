@@ -1,4 +1,4 @@
-"""The watchpoints of a run, what met them, and the state of the trainings that are running."""
+"""The watchpoints of a run, their hits, and the state of running trainings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from ...storage.control_channel import (
 )
 from .reader import Reader
 
-#: The field of a run's settings that is ours.
+#: The field of a run's settings that holds watchpoints.
 FIELD: Final = "watchpoints"
-#: Running trainings whose state is asked for, the newest; our choice: each costs a look into its mailbox.
+#: Running trainings whose state is read, the newest; our choice: each costs a read of its control channel.
 _ATTACHED: Final = 20
 
 
@@ -29,8 +29,8 @@ class WatchpointStatus:
     """One watchpoint of a run.
 
     Args:
-        is_in_force: False for one that was asked for and that the training has not taken over yet.
-        hits: What has met it, earliest first.
+        is_in_force: False while the training has not applied it yet.
+        hits: Its findings, earliest first.
     """
 
     watchpoint: Watchpoint
@@ -40,10 +40,10 @@ class WatchpointStatus:
 
 @dataclass(frozen=True, slots=True)
 class TrainingStatus:
-    """Where a training stands.
+    """The state of a training.
 
     Args:
-        is_pending: A command lies there that it has not obeyed yet.
+        is_pending: Whether a command waits that the training has not obeyed yet.
     """
 
     state: TrainingState
@@ -54,9 +54,9 @@ def requested_watchpoints(reader: Reader, run: Run) -> list[Json]:
     """Return the entries of all watchpoints requested for the run: those set meanwhile, else the initial ones.
 
     Raises:
-        StoreUnavailable: The mailbox cannot be read.
+        StoreUnavailable: The control channel cannot be read.
     """
-    channel = reader.read(lambda store: store.mailbox(run.id))
+    channel = reader.read(lambda store: store.control_channel(run.id))
     key = (run.id, SETTINGS, channel.stamp(SETTINGS))
     found = reader.kept(key, lambda _: combined_settings(requested_settings(channel)))
     return _list(found[FIELD] if FIELD in found else run.config.get(FIELD))
@@ -68,7 +68,7 @@ def watchpoint_statuses(reader: Reader, run: Run) -> tuple[WatchpointStatus, ...
     Raises:
         InvalidName: A condition is not understood.
         InvalidRule: An entry is no watchpoint.
-        StoreUnavailable: The mailbox cannot be read.
+        StoreUnavailable: The control channel cannot be read.
     """
     in_force = {watchpoint.name: watchpoint for watchpoint in watchpoints_of({FIELD: _in_force(reader, run)})}
     requested = watchpoints_of({FIELD: requested_watchpoints(reader, run)})
@@ -100,9 +100,9 @@ def training_status(reader: Reader, run: Run) -> TrainingStatus:
     """Return the state that the run's training reports.
 
     Raises:
-        StoreUnavailable: The mailbox cannot be read, or holds what is no state.
+        StoreUnavailable: The control channel cannot be read, or holds no valid state.
     """
-    channel = reader.read(lambda store: store.mailbox(run.id))
+    channel = reader.read(lambda store: store.control_channel(run.id))
     key = (run.id, STATE, channel.stamp(STATE), channel.stamp(COMMAND))
     return reader.kept(key, lambda _: _status(run.id, channel))  # a state with many tensors takes long to be read
 
@@ -111,7 +111,7 @@ def _status(run: str, channel: ControlChannel) -> TrainingStatus:
     try:
         state = state_of(channel)
     except TypeError as error:
-        raise StoreUnavailable(f"what run {run!r} says of its state is not understood: {error}") from error
+        raise StoreUnavailable(f"the state of run {run!r} is not understood: {error}") from error
     last = channel.read(COMMAND)
     number = last.get("number", 0) if last else 0
     return TrainingStatus(state, isinstance(number, int) and number > state.obeyed)

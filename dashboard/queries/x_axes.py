@@ -1,4 +1,4 @@
-"""What a series can be drawn over besides its steps: time, and tokens and epochs where they were logged."""
+"""The x axes of a series besides steps: time, and tokens and epochs where they were logged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ _ALL: Final = 10**9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Axis:
-    """Where each step stands.
+    """The position of each step on an axis.
 
     Args:
-        steps: `(n,)` int64, ascending; what lies between them stands between them.
+        steps: `(n,)` int64, ascending; steps between them are interpolated.
         values: `(n,)` Unix seconds, tokens or epochs.
     """
 
@@ -33,8 +33,8 @@ class Axis:
     steps: NDArray[np.int64]
     values: NDArray[np.float64]
 
-    def places(self, steps: Sequence[int]) -> tuple[int | float | str, ...]:
-        """Return where the steps stand; on the axis of time as Plotly reads dates."""
+    def positions(self, steps: Sequence[int]) -> tuple[int | float | str, ...]:
+        """Return the positions of the steps; on the axis of time as dates for Plotly."""
         if self.name == "step":
             return tuple(steps)
         found = np.interp(steps, self.steps, self.values).tolist()
@@ -69,7 +69,7 @@ def axes_of(reader: Reader, run: Run) -> tuple[AxisName, ...]:
 
 
 def along(reader: Reader, run: Run, series: Series, name: str) -> NDArray[np.float64]:
-    """Return where each point stands on an axis that begins with the run, so that two runs can be overlaid.
+    """Return the position of each point on an axis that begins with the run, so that two runs can be overlaid.
 
     Returns:
         `(n,)` steps, seconds since the run was created, tokens or epochs; steps where the run lacks the axis.
@@ -77,7 +77,7 @@ def along(reader: Reader, run: Run, series: Series, name: str) -> NDArray[np.flo
     if name == "time":
         return series.times - run.created_at
     axis = axis_of(reader, run.id, name, series) if name in AXES else None
-    return np.array((axis or STEPS).places(series.steps.tolist()), np.float64)
+    return np.array((axis or STEPS).positions(series.steps.tolist()), np.float64)
 
 
 def _scalar(reader: Reader, run: str, name: str) -> Series:

@@ -1,7 +1,8 @@
 """Runs in the formats of other tools: the catalogue of exporters and importers, one line a file."""
 
-import warnings
+from typing import TYPE_CHECKING
 
+from ...storage.renamed_names import renamed
 from . import csv_tables as csv
 from . import msprobe_import as msprobe
 from . import parquet_tables as parquet
@@ -21,10 +22,5 @@ __all__ = [
     "import_runs",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Return a renamed export under its old name, for one release more."""
-    if name == "ExportError":
-        warnings.warn("probe.exchange.ExportError is now RunExportError; import that name", DeprecationWarning, 2)
-        return RunExportError
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, {"ExportError": "RunExportError"})

@@ -11,11 +11,11 @@ from pathlib import Path
 from sqlalchemy import Engine, select
 
 from ..control_channel import FolderChannel
-from ..errors import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, StoreUnfinished, in_one_line
+from ..errors import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, StoreUnfinished, combined_error
 from ..history.compaction import Retention
 from ..records import Finding, Json
 from ..run_info import Run
-from ..schema.connect import file_reader, file_writer, in_our_words
+from ..schema.connect import file_reader, file_writer, store_errors
 from ..schema.row_statements import mark_changed
 from ..schema.table_definitions import check_version, recording, upgrade
 from ..store import RunWriter
@@ -25,19 +25,19 @@ from .rank_recording import RankRecording, RecordingSummary, RunNote, claim, sum
 from .recording_writer import RecordingWriter
 
 _log = logging.getLogger(__name__)
-#: The log is written back into the file when it has grown to this, and by so much again; and, since it keeps its size
-#: where it begins anew, after so many seconds.
+#: A checkpoint writes the log back into the file when the log has grown by this much; and also after so many seconds,
+#: since a log that starts again keeps its size.
 _CHECKPOINT_BYTES, _CHECKPOINT_S = 12 * 2**20, 10.0
-#: Observations stop when the disk has less room than this, or than a twentieth of it: others need the rest.
+#: No observations are written when the disk has less room than this, or less than a twentieth: others need the rest.
 _RESERVE_BYTES = 32 * 2**20
-#: A file that is only there to be deleted: its room lets a run be ended on a full disk.
+#: Size of a file that is deleted to make room for the end of a run on a full disk.
 _BALLAST_BYTES = 2 * 2**20
-#: Free pages are given back during the run when there are so many; compaction makes and refills some all the time.
+#: Free pages are returned to the disk during the run above this number; compaction frees and fills some all the time.
 _FREE_PAGES = 16384
 
 
 class FileHousekeeping:
-    """The `Place` of a run file."""
+    """The `Housekeeping` of a run file."""
 
     def __init__(self, path: Path, engine: Engine) -> None:
         self._path = path
@@ -51,19 +51,19 @@ class FileHousekeeping:
             with self._ballast.open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, _BALLAST_BYTES)
         except OSError as error:
-            _log.warning("%s: no room is kept for a full disk: %s", path, error.strerror)
+            _log.warning("%s: no room can be reserved for a full disk: %s", path, error.strerror)
 
     def check(self, *, growing: bool) -> None:
         """Check that the file is the one that was opened and, if it is to grow, that the disk has room.
 
         Raises:
-            StoreUnavailable: It was deleted or replaced; SQLite itself would go on writing into nothing. Or the disk
-                is nearly full.
+            StoreUnavailable: The file was deleted or replaced, which SQLite itself does not notice; or the disk is
+                nearly full.
         """
         try:
             inode = os.stat(self._path).st_ino
         except OSError as error:
-            raise StoreUnavailable(f"{self._path} is gone while it was written: {error.strerror}") from error
+            raise StoreUnavailable(f"{self._path} was deleted while it was written: {error.strerror}") from error
         if inode != self._inode:
             raise StoreUnavailable(f"{self._path} was replaced by another file while it was written")
         if not growing:
@@ -72,12 +72,12 @@ class FileHousekeeping:
         free, reserve = disk.f_bavail * disk.f_frsize, min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // 20)
         if free < reserve:
             raise StoreUnavailable(
-                f"{self._path}: the disk has {free >> 20} MB left, {reserve >> 20} MB are kept for others; "
+                f"{self._path}: the disk has {free >> 20} MB left, {reserve >> 20} MB are reserved; "
                 f"observations are lost until there is room"
             )
 
     def tidy(self) -> bool:
-        """Do one bounded piece (write the log back, give free pages back); return True when more is waiting."""
+        """Do one bounded piece (checkpoint, vacuum); return True when more is waiting."""
         size, now = self._log_size(), time.monotonic()
         if size < _CHECKPOINT_BYTES or (size < self._log_limit and now < self._checkpoint_at):
             return False
@@ -87,12 +87,12 @@ class FileHousekeeping:
         return has_more
 
     def make_room(self) -> None:
-        """Give up the ballast, so that a run can be ended on a full disk."""
+        """Delete the ballast file, so that a run can be ended on a full disk."""
         self._ended = True
         self._ballast.unlink(missing_ok=True)
 
     def release(self) -> None:
-        """Give all free pages back, write the log back and let go of the file."""
+        """Return all free pages to the disk, write the log back and close the file."""
         try:
             while self._ended and self._vacuum(0):
                 pass
@@ -102,7 +102,7 @@ class FileHousekeeping:
             self._ballast.unlink(missing_ok=True)
 
     def _vacuum(self, spare: int) -> bool:
-        """Give some free pages back when more than `spare` are free; return whether there were."""
+        """Return some free pages to the disk when more than `spare` are free; return whether there were."""
         if self._run("PRAGMA freelist_count")[0][0] <= spare:
             return False
         connection = self._engine.raw_connection()
@@ -130,12 +130,12 @@ class FileHousekeeping:
 _FILE = re.compile(r"(?P<run>.+)\.rank(?P<rank>\d+)\.db")
 #: Files whose connections are kept open for reading.
 _KEPT = 32
-#: A file without tables is being made when it changed so lately (our choice; making one takes under a second).
+#: Seconds after its last change during which a file without tables counts as being created (our choice).
 _YOUNG_S = 60.0
 
 
 class FolderBackend:
-    """The `Library` of a folder; with `only`, of one run file in it."""
+    """The `StoreBackend` of a folder; with `only`, of one run file in it."""
 
     def __init__(self, folder: Path, url: str, only: Path | None = None, *, retention: Retention) -> None:
         self.url = url
@@ -156,9 +156,9 @@ class FolderBackend:
         return tuple(self._open(path) for _, path in self._ranks(run))
 
     def summaries(self, run: str) -> tuple[RecordingSummary, ...]:
-        """Return what the ranks of a run say about themselves.
+        """Return a summary per rank of a run.
 
-        A file that cannot be read is left out with a warning, one that is just being made without.
+        A file that cannot be read is left out with a warning, one that is being created without.
 
         Raises:
             StoreDamaged, StoreTooNew: No other rank of the run can be read either.
@@ -172,17 +172,17 @@ class FolderBackend:
                 if not (isinstance(error, StoreUnfinished) and _is_young(path)):
                     unreadable.append(error)
         if unreadable and not found:
-            raise in_one_line(f"run {run!r}", unreadable)
-        for one in unreadable:
-            _log.warning("%s", one)
+            raise combined_error(f"run {run!r}", unreadable)
+        for failure in unreadable:
+            _log.warning("%s", failure)
         return tuple(found)
 
     def note(self, run: str) -> RunNote:
-        """Return what people have added to a run."""
+        """Return the name, tags, remark and muted rules that people gave a run."""
         return self._catalogue.note(run)
 
     def annotate(self, run: str, name: str | None, tags: Mapping[str, Json] | None, remark: str | None) -> None:
-        """Change what is not None."""
+        """Change the values that are not None."""
         self._catalogue.annotate(run, name, tags, remark)
 
     def mute(self, run: str, rule: str, site: str, muted: bool) -> None:
@@ -200,11 +200,11 @@ class FolderBackend:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreUnavailable(f"{self._folder} cannot be made: {error.strerror}; give another folder") from error
+            raise StoreUnavailable(f"{self._folder} cannot be created: {error.strerror}; name another") from error
         path = self._folder / f"{run.id}.rank{rank}.db"
         engine = file_writer(path)
         try:
-            with in_our_words(path), engine.begin() as connection:
+            with store_errors(path), engine.begin() as connection:
                 upgrade(connection)
                 number, begun = claim(connection, run, rank, str(path))
             target = RankRecording(run.id, rank, number, engine, str(path))
@@ -215,15 +215,15 @@ class FolderBackend:
 
     def add_findings(self, target: RankRecording, findings: Sequence[Finding]) -> None:
         """Add findings to a recording, beside its writer if there is one."""
-        engine = file_writer(Path(target.place))
+        engine = file_writer(Path(target.location))
         try:
-            with in_our_words(target.place), engine.begin() as connection:
+            with store_errors(target.location), engine.begin() as connection:
                 write_findings(connection, target.id, findings)
                 mark_changed(connection, target.id)
         finally:
             engine.dispose()
 
-    def mailbox(self, run: str) -> FolderChannel:
+    def control_channel(self, run: str) -> FolderChannel:
         """Return documents as files beside the run's own."""
         return FolderChannel(self._folder, run)
 
@@ -240,14 +240,14 @@ class FolderBackend:
             except OSError as error:
                 raise StoreUnavailable(f"{path} cannot be deleted: {error.strerror}") from error
         blobs_of(str(self._folder), run).remove()
-        self.mailbox(run).clear()
+        self.control_channel(run).clear()
         self._catalogue.forget(run)
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         with self._lock:
-            for one in self._engines.values():
-                one.engine.dispose()
+            for target in self._engines.values():
+                target.engine.dispose()
             self._engines.clear()
         self._catalogue.close()
 
@@ -266,7 +266,7 @@ class FolderBackend:
         return [(rank, path) for name, rank, path in self._files(run) if name == run]
 
     def _open(self, path: Path) -> RankRecording:
-        """Return the recording in a file; its engine is kept, the oldest of many is let go."""
+        """Return the recording in a file; its engine stays open, and the oldest of many is closed."""
         try:
             key = (path, path.stat().st_ino)
         except OSError as error:
@@ -287,9 +287,9 @@ class FolderBackend:
             return cached[1]
         summary = self._catalogue.recall(path.name, signature)
         if summary is None:
-            one = self._open(path)
-            with one.read() as connection:
-                summary = summarise_recording(connection, one.id)
+            target = self._open(path)
+            with target.read() as connection:
+                summary = summarise_recording(connection, target.id)
             if summary.run.state != "running":
                 self._catalogue.remember(path.name, signature, summary)
         with self._lock:
@@ -303,7 +303,7 @@ def run_files(folder: Path) -> list[Path]:
 
 
 def _is_young(path: Path) -> bool:
-    """Return True when the file changed so lately that its writer may still fill it; also when it is gone again."""
+    """Return whether the file changed so recently that its writer may still fill it; True for a deleted file."""
     try:
         return time.time() - path.stat().st_mtime < _YOUNG_S
     except OSError:
@@ -313,7 +313,7 @@ def _is_young(path: Path) -> bool:
 def _open_recording(path: Path) -> RankRecording:
     engine: Engine = file_reader(path)
     try:
-        with in_our_words(path), engine.connect() as connection, connection.begin():
+        with store_errors(path), engine.connect() as connection, connection.begin():
             check_version(connection)
             row = connection.execute(select(recording.c.id, recording.c.run, recording.c.rank)).first()
     except StoreError:

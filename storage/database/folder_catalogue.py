@@ -1,6 +1,6 @@
-"""The catalogue of a folder: what people add to runs, kept; what the run files say, cached.
+"""The catalogue of a folder: names, tags and remarks of runs, and a cache of the summaries of run files.
 
-`catalogue.db` may be deleted at any time: the list is read again from the run files; only tags and remarks are lost.
+`catalogue.db` may be deleted at any time: summaries are read again from the run files; only tags and remarks are lost.
 """
 
 import logging
@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, select
 from ..encoding.record_codec import from_json, to_json
 from ..errors import StoreError
 from ..records import Json
-from ..schema.connect import file_reader, file_writer, in_our_words
+from ..schema.connect import file_reader, file_writer, store_errors
 from ..schema.table_definitions import annotation, listed, muted, people
 from ..schema.table_definitions import folder as folder_tables
 from .rank_recording import RecordingSummary, RunNote, read_summary, summary_text
@@ -25,7 +25,7 @@ Signature = tuple[int, ...]
 
 @dataclass(slots=True)
 class _Content:
-    """All that the catalogue said when it had that signature."""
+    """The content of the catalogue when its file had that signature."""
 
     signature: Signature
     notes: dict[str, RunNote] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class _Content:
 
 
 class Catalogue:
-    """Notes of people on the runs of a folder, and what the run files said of themselves when they were last read."""
+    """The notes of people on the runs of a folder, and the summaries of run files when they were last read."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "catalogue.db"
@@ -41,44 +41,44 @@ class Catalogue:
         self._content = _Content(())
 
     def note(self, run: str) -> RunNote:
-        """Return what people have added to a run; nothing where the catalogue cannot be read."""
+        """Return the note of a run; an empty one when the catalogue cannot be read."""
         return self._read().notes.get(run, RunNote())
 
     def annotate(self, run: str, name: str | None, tags: Mapping[str, Json] | None, remark: str | None) -> None:
-        """Change what is not None."""
-        with in_our_words(self._path), self._writer().begin() as connection:
+        """Change the values that are not None."""
+        with store_errors(self._path), self._writer().begin() as connection:
             write_note(connection, run, name, tags, remark)
 
     def mute(self, run: str, rule: str, site: str, hide: bool) -> None:
         """Hide the findings of a rule at a site, or show them again."""
-        with in_our_words(self._path), self._writer().begin() as connection:
+        with store_errors(self._path), self._writer().begin() as connection:
             write_mute(connection, run, rule, site, hide)
 
     def forget(self, run: str) -> None:
-        """Remove what was added to a run."""
+        """Remove the note of a run."""
         if self._path.exists():
-            with in_our_words(self._path), self._writer().begin() as connection:
+            with store_errors(self._path), self._writer().begin() as connection:
                 forget_notes(connection, run)
 
     def recall(self, file: str, signature: Signature) -> RecordingSummary | None:
-        """Return what the run file said of itself, if it has not changed since."""
+        """Return the cached summary of a run file, if the file has not changed since."""
         known = self._read().listed.get(file)
         return read_summary(known[1]) if known is not None and known[0] == to_json(signature) else None
 
     def remember(self, file: str, signature: Signature, summary: RecordingSummary) -> None:
-        """Keep what a run file said of itself; nothing happens where the catalogue cannot be written."""
+        """Cache the summary of a run file; do nothing when the catalogue cannot be written."""
         if not os.access(self._path.parent, os.W_OK):
             return
         row = {"file": file, "signature": to_json(signature), "summary": summary_text(summary)}
         try:
-            with in_our_words(self._path), self._writer().begin() as connection:
+            with store_errors(self._path), self._writer().begin() as connection:
                 connection.execute(listed.delete().where(listed.c.file == file))
                 connection.execute(listed.insert().values(**row))
         except StoreError as error:
-            _log.debug("the catalogue does not remember %s: %s", file, error)
+            _log.debug("the catalogue cannot cache %s: %s", file, error)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
@@ -98,7 +98,7 @@ class Catalogue:
     def _load(self, signature: Signature) -> _Content:
         engine = file_reader(self._path)
         try:
-            with in_our_words(self._path), engine.connect() as connection, connection.begin():
+            with store_errors(self._path), engine.connect() as connection, connection.begin():
                 runs = set(connection.execute(select(annotation.c.run)).scalars())
                 notes = {run: read_note(connection, run) for run in runs}
                 rows = connection.execute(select(listed)).all()
@@ -140,7 +140,7 @@ def read_note(connection: Connection, run: str) -> RunNote:
 def write_note(
     connection: Connection, run: str, name: str | None, tags: Mapping[str, Json] | None, remark: str | None
 ) -> None:
-    """Change what is not None."""
+    """Change the values that are not None."""
     new = {"name": name, "tags": None if tags is None else to_json(dict(tags)), "remark": remark}
     changed = {key: value for key, value in new.items() if value is not None}
     done = connection.execute(
@@ -160,6 +160,6 @@ def write_mute(connection: Connection, run: str, rule: str, site: str, hide: boo
 
 
 def forget_notes(connection: Connection, run: str) -> None:
-    """Remove what was added to a run."""
+    """Remove the note of a run."""
     connection.execute(annotation.delete().where(annotation.c.run == run))
     connection.execute(muted.delete().where(muted.c.run == run))

@@ -11,7 +11,7 @@ from ..errors import InvalidName, StoreUnavailable, without_passwords
 from ..history.compaction import Retention
 from ..records import Finding, Json
 from ..run_info import Run
-from ..schema.connect import guard_forks, in_our_words
+from ..schema.connect import guard_forks, store_errors
 from ..schema.row_statements import mark_changed
 from ..schema.table_definitions import PACKED, check_version, people, recording, schema_version, upgrade
 from ..store import RunWriter
@@ -20,18 +20,18 @@ from .rank_recording import RankRecording, RecordingSummary, RunNote, claim, sum
 from .recording_writer import RecordingWriter
 
 _log = logging.getLogger(__name__)
-#: Serialises the making of tables by ranks that start at the same moment; any fixed number will do.
+#: Advisory lock under which ranks that start at the same moment create tables; any fixed number works.
 _LOCK = 0x6D696E64
 
 
 class PostgresBackend:
-    """The `Library` of a PostgreSQL schema (the first of the connection's search path)."""
+    """The `StoreBackend` of a PostgreSQL schema (the first of the connection's search path)."""
 
     def __init__(self, url: str, *, retention: Retention) -> None:
         self._retention = retention
         self._engine = _engine(url)
         self.url = without_passwords(self._engine.url.render_as_string(hide_password=True))
-        with in_our_words(self.url), self._engine.begin() as connection:
+        with store_errors(self.url), self._engine.begin() as connection:
             self._ready = schema_version(connection) > 0
             if self._ready:
                 check_version(connection)
@@ -40,7 +40,7 @@ class PostgresBackend:
         """Return the runs, newest first."""
         if not self._is_ready():
             return ()
-        with in_our_words(self.url), self._engine.begin() as connection:
+        with store_errors(self.url), self._engine.begin() as connection:
             query = select(recording.c.run).order_by(recording.c.created_at.desc(), recording.c.run.desc())
             return list(dict.fromkeys(connection.execute(query).scalars()))
 
@@ -48,32 +48,32 @@ class PostgresBackend:
         """Return the ranks of a run, ascending; none for an unknown run."""
         if not self._is_ready():
             return ()
-        with in_our_words(self.url), self._engine.begin() as connection:
+        with store_errors(self.url), self._engine.begin() as connection:
             query = select(recording.c.rank, recording.c.id).where(recording.c.run == run).order_by(recording.c.rank)
             found = connection.execute(query).all()
         return tuple(RankRecording(run, rank, number, self._engine, self.url) for rank, number in found)
 
     def summaries(self, run: str) -> tuple[RecordingSummary, ...]:
-        """Return what the ranks of a run say about themselves."""
+        """Return a summary per rank of a run."""
         found = []
-        for one in self.recordings(run):
-            with one.read() as connection:
-                found.append(summarise_recording(connection, one.id))
+        for target in self.recordings(run):
+            with target.read() as connection:
+                found.append(summarise_recording(connection, target.id))
         return tuple(found)
 
     def note(self, run: str) -> RunNote:
-        """Return what people have added to a run."""
-        with in_our_words(self.url), self._engine.begin() as connection:
+        """Return the name, tags, remark and muted rules that people gave a run."""
+        with store_errors(self.url), self._engine.begin() as connection:
             return read_note(connection, run)
 
     def annotate(self, run: str, name: str | None, tags: Mapping[str, Json] | None, remark: str | None) -> None:
-        """Change what is not None."""
-        with in_our_words(self.url), self._engine.begin() as connection:
+        """Change the values that are not None."""
+        with store_errors(self.url), self._engine.begin() as connection:
             write_note(connection, run, name, tags, remark)
 
     def mute(self, run: str, rule: str, site: str, muted: bool) -> None:
         """Hide the findings of a rule at a site, or show them again."""
-        with in_our_words(self.url), self._engine.begin() as connection:
+        with store_errors(self.url), self._engine.begin() as connection:
             write_mute(connection, run, rule, site, muted)
 
     def begin(self, run: Run, rank: int) -> RunWriter:
@@ -82,7 +82,7 @@ class PostgresBackend:
         self._ready = True
         engine = _engine(self._engine.url.render_as_string(hide_password=False), one_writer=True)
         try:
-            with in_our_words(self.url), engine.begin() as connection:
+            with store_errors(self.url), engine.begin() as connection:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
                 number, begun = claim(connection, run, rank, self.url)
             target = RankRecording(run.id, rank, number, engine, self.url)
@@ -93,35 +93,35 @@ class PostgresBackend:
 
     def add_findings(self, target: RankRecording, findings: Sequence[Finding]) -> None:
         """Add findings to a recording, beside its writer if there is one."""
-        with in_our_words(self.url), self._engine.begin() as connection:
+        with store_errors(self.url), self._engine.begin() as connection:
             write_findings(connection, target.id, findings)
             mark_changed(connection, target.id)
 
-    def mailbox(self, run: str) -> DatabaseChannel:
+    def control_channel(self, run: str) -> DatabaseChannel:
         """Return documents as rows."""
         return DatabaseChannel(self._engine, run, self.url)
 
     def delete(self, run: str) -> None:
-        """Remove all of a run."""
-        with in_our_words(self.url), self._engine.begin() as connection:
+        """Remove everything of a run."""
+        with store_errors(self.url), self._engine.begin() as connection:
             connection.execute(recording.delete().where(recording.c.run == run))
             forget_notes(connection, run)
-        self.mailbox(run).clear()
+        self.control_channel(run).clear()
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         self._engine.dispose()
 
     def _is_ready(self) -> bool:
-        """Return True once the tables stand; another process may make them at any time."""
+        """Return whether the tables exist; another process may create them at any time."""
         if not self._ready:
-            with in_our_words(self.url), self._engine.begin() as connection:
+            with store_errors(self.url), self._engine.begin() as connection:
                 self._ready = schema_version(connection) > 0
         return self._ready
 
 
 class _ServerHousekeeping:
-    """The `Place` of a database, which keeps its own house."""
+    """The `Housekeeping` of a database, whose server does it."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -137,13 +137,13 @@ class _ServerHousekeeping:
         """Do nothing: the server manages its own disk."""
 
     def release(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._engine.dispose()
 
 
 def migrate_database(engine: Engine) -> list[str]:
-    """Bring a schema to today's version; return what was done, one line a step."""
-    with in_our_words(without_passwords(engine.url.render_as_string())), engine.begin() as connection:
+    """Bring a schema to the current version; return a line per migration."""
+    with store_errors(without_passwords(engine.url.render_as_string())), engine.begin() as connection:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         done = upgrade(connection)
         if done:
@@ -163,7 +163,7 @@ def connect_database(url: str) -> Engine:
 
 
 def _keep_packed(connection: Connection) -> None:
-    """Tell the server not to compress what is compressed."""
+    """Switch off the server's compression of columns that are compressed already."""
     for table, column in PACKED:
         connection.execute(text(f'ALTER TABLE "{table}" ALTER COLUMN "{column}" SET STORAGE EXTERNAL'))
 
@@ -173,7 +173,7 @@ def _engine(url: str, *, one_writer: bool = False) -> Engine:
     pool = {"pool_size": 1, "max_overflow": 0} if one_writer else {"pool_size": 4, "max_overflow": 16}
     try:
         engine = create_engine(spelled, **pool)
-    except (ArgumentError, ValueError) as error:  # a port that is no number is a ValueError
+    except (ArgumentError, ValueError) as error:  # ValueError: a port that is no number
         raise InvalidName(
             f"store {without_passwords(url)!r} is no URL: expected postgresql+psycopg://user@host:port/database"
         ) from error

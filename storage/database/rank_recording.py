@@ -1,4 +1,4 @@
-"""One rank of one run in a database: its writer, what it says about itself, its findings, events and outcomes."""
+"""One rank of one run in a database: its writer, its summary, its findings, events and outcomes."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ from ..metric_series import SEVERITIES, Severity
 from ..process import describe, identity, is_alive, machine
 from ..records import Event, Finding, Histogram, Json, Outcome
 from ..run_info import Run, RunKind, RunState
-from ..schema.connect import in_our_words
+from ..schema.connect import store_errors
 from ..schema.row_statements import replace_rows, touch
 from ..schema.table_definitions import event, finding, histogram, outcome, recording
 
@@ -37,18 +37,18 @@ class RankRecording:
     rank: int
     id: int
     engine: Engine
-    place: str
+    location: str
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a connection that sees the recording as it is at this moment."""
-        with in_our_words(self.place), self.engine.connect() as connection, connection.begin():
+        """Open a connection that sees a snapshot of the recording."""
+        with store_errors(self.location), self.engine.connect() as connection, connection.begin():
             yield connection
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingSummary:
-    """What one recording says about itself: the row, and how many findings of each (rule, site, severity)."""
+    """The summary of one recording: its row, and the number of findings of each (rule, site, severity)."""
 
     run: Run
     writer: str
@@ -58,7 +58,7 @@ class RecordingSummary:
 
 @dataclass(frozen=True, slots=True)
 class RunNote:
-    """What people have added to a run; None is nothing."""
+    """The name, tags, remark and muted rules that people gave a run; None means not given."""
 
     name: str | None = None
     tags: Mapping[str, Json] | None = None
@@ -106,32 +106,32 @@ def read_summary(text: str) -> RecordingSummary:
     """Return the summary from its JSON."""
     raw = json.loads(text)
     run = Run(**{**raw["run"], "ranks": tuple(raw["run"]["ranks"])})
-    return RecordingSummary(run, raw["writer"], raw["revision"], tuple(tuple(one) for one in raw["findings"]))
+    return RecordingSummary(run, raw["writer"], raw["revision"], tuple(tuple(row) for row in raw["findings"]))
 
 
 def merge_summaries(summaries: Iterable[RecordingSummary], note: RunNote) -> Run:
-    """Return the run that the summaries of its ranks make up, with what people have added to it."""
-    ranks = sorted(summaries, key=lambda one: one.run.ranks)
+    """Return the run of these summaries of its ranks, with the note that people gave it."""
+    ranks = sorted(summaries, key=lambda summary: summary.run.ranks)
     first = ranks[0].run
-    states = {_state(one) for one in ranks}
+    states = {_state(summary) for summary in ranks}
     order: tuple[RunState, ...] = ("failed", "crashed", "running", "finished")
-    every = [one for rank in ranks for one in rank.findings]
-    counted = [(severity, n) for rule, site, severity, n in every if (rule, site) not in note.muted]
+    counts_by_finding = [counts for summary in ranks for counts in summary.findings]
+    counted = [(severity, n) for rule, site, severity, n in counts_by_finding if (rule, site) not in note.muted]
     severities = {severity for severity, _ in counted}
     return Run(
         id=first.id,
         name=first.name if note.name is None else note.name,
         state=next(state for state in order if state in states),
-        created_at=min(one.run.created_at for one in ranks),
-        updated_at=max(one.run.updated_at for one in ranks),
+        created_at=min(summary.run.created_at for summary in ranks),
+        updated_at=max(summary.run.updated_at for summary in ranks),
         kind=first.kind,
         framework=first.framework,
-        ranks=tuple(one.run.ranks[0] for one in ranks),
-        last_step=max(one.run.last_step for one in ranks),
+        ranks=tuple(summary.run.ranks[0] for summary in ranks),
+        last_step=max(summary.run.last_step for summary in ranks),
         worst=next((severity for severity in reversed(SEVERITIES) if severity in severities), None),
         findings=sum(n for _, n in counted),
         parent=first.parent,
-        error=next((one.run.error for one in ranks if one.run.error), ""),
+        error=next((summary.run.error for summary in ranks if summary.run.error), ""),
         tags=first.tags if note.tags is None else note.tags,
         remark=note.remark or "",
         config=first.config,
@@ -144,18 +144,18 @@ def _state(summary: RecordingSummary) -> RunState:
     return "crashed" if state == "running" and not is_alive(summary.writer, summary.run.updated_at) else state
 
 
-def claim(connection: Connection, run: Run, rank: int, place: str) -> tuple[int, Run]:
+def claim(connection: Connection, run: Run, rank: int, location: str) -> tuple[int, Run]:
     """Make this process the writer of a recording; return its number and the run as that recording knows it.
 
     Raises:
-        StoreUnavailable: Another living writer has it.
+        StoreUnavailable: A process that still runs writes it.
     """
     ours = (recording.c.run == run.id) & (recording.c.rank == rank)
     query = select(recording.c.id, recording.c.state, recording.c.writer, recording.c.updated_at).where(ours)
     if (row := connection.execute(query).one_or_none()) is not None:
         if row.state == "running" and is_alive(row.writer, row.updated_at):
             raise StoreUnavailable(
-                f"rank {rank} of run {run.id!r} in {place} is being written by {describe(row.writer)}; "
+                f"rank {rank} of run {run.id!r} in {location} is being written by {describe(row.writer)}; "
                 f"one rank has one writer: wait for it, or begin another run"
             )
         touch(connection, row.id, state="running", error="", writer=identity())
@@ -187,22 +187,22 @@ def write_findings(connection: Connection, number: int, findings: Iterable[Findi
     """Add findings to recording `number`; one of the same rule, site, rank and first step replaces the earlier."""
     rows = (
         {
-            "rule": one.rule,
-            "site": one.site,
-            "rank": int(one.rank),
-            "first_step": int(one.first_step),
-            "severity": one.severity,
-            "data": finding_text(one),
+            "rule": added.rule,
+            "site": added.site,
+            "rank": int(added.rank),
+            "first_step": int(added.first_step),
+            "severity": added.severity,
+            "data": finding_text(added),
         }
-        for one in findings
+        for added in findings
     )
     replace_rows(connection, finding, number, rows, ("rule", "site", "rank", "first_step"))
 
 
-def event_row(number: int, one: Event, step: int, micro_step: int) -> dict[str, Any]:
+def event_row(number: int, added: Event, step: int, micro_step: int) -> dict[str, Any]:  # Any: of any column
     """Return the row of an event that came with the record of that step."""
-    place = {"recording": number, "step": int(step), "micro_step": int(micro_step)}
-    return {**place, "kind": one.kind, "data": event_text(one)}
+    key = {"recording": number, "step": int(step), "micro_step": int(micro_step)}
+    return {**key, "kind": added.kind, "data": event_text(added)}
 
 
 def read_findings(connection: Connection, number: int, minimum: Severity, limit: int) -> list[Finding]:
@@ -218,7 +218,7 @@ def read_findings(connection: Connection, number: int, minimum: Severity, limit:
 
 
 def read_events(connection: Connection, number: int, kind: str | None, limit: int) -> list[Event]:
-    """Return the events of recording `number` that came last, in the order in which they came."""
+    """Return the newest events of recording `number`, in the order of their arrival."""
     query = select(event.c.data).where(event.c.recording == number)
     if kind is not None:
         query = query.where(event.c.kind == kind)
@@ -227,14 +227,14 @@ def read_events(connection: Connection, number: int, kind: str | None, limit: in
 
 
 def read_histograms(
-    connection: Connection, number: int, site: str, subject: str, first: int, last: int, limit: int
+    connection: Connection, number: int, site: str, subject: str, *, steps: tuple[int, int], limit: int
 ) -> list[tuple[int, Histogram]]:
     """Return (step, histogram) of one site, oldest first, evenly thinned to `limit`."""
     ours = and_(
         histogram.c.recording == number,
         histogram.c.subject == subject,
         histogram.c.site == site,
-        histogram.c.step.between(first, last),
+        histogram.c.step.between(*steps),
     )
     order = (histogram.c.step, histogram.c.micro_step, histogram.c.id)
     count = connection.execute(select(func.count()).select_from(histogram).where(ours)).scalar_one()

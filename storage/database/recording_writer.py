@@ -1,4 +1,4 @@
-"""Writes one recording through SQLAlchemy Core: every call is one transaction, the same for SQLite and PostgreSQL."""
+"""Writes one recording with SQLAlchemy Core, one transaction per call, for SQLite and PostgreSQL."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ from ..history.compaction import Compactor, Retention, take_apart
 from ..history.hot_records import RecordTimes, count_hot, hot_rows, read_newest
 from ..records import Event, Finding, Layout, Outcome, StepRecord, check_earlier, check_order
 from ..run_info import Run, RunState, Structure
-from ..schema.connect import in_our_words
+from ..schema.connect import store_errors
 from ..schema.row_statements import (
     EARLIER,
     STEP_LAYOUT,
@@ -34,9 +34,9 @@ from ..schema.table_definitions import event, histogram, hot, outcome, stream
 from .rank_recording import RankRecording, event_row, write_findings
 
 _log = logging.getLogger(__name__)
-#: The sign of life of a writer that has nothing to write.
-BEAT_S = 10.0
-#: Records of a stream that are compacted when the run ends; fewer take as much room in chunks as they came with.
+#: Seconds between the heartbeats of a writer that has nothing to write.
+HEARTBEAT_S = 10.0
+#: Records of a stream that are compacted when the run ends; fewer would take as much room in chunks.
 _REST = 16
 
 
@@ -44,40 +44,40 @@ class Housekeeping(Protocol):
     """The housekeeping that differs between a file and a database."""
 
     def check(self, *, growing: bool) -> None:
-        """Check that the place can be written; raise `StoreUnavailable` when it is gone or has no room to grow."""
+        """Check that the store can be written; raise `StoreUnavailable` when it is gone or has no room to grow."""
 
     def tidy(self) -> bool:
         """Do one bounded piece (checkpoint, vacuum); return True when more is waiting."""
 
     def make_room(self) -> None:
-        """Free what was kept for the end of a run on a full disk."""
+        """Free the disk space that is reserved for the end of a run."""
 
     def release(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class RecordingWriter:
     """The `RunWriter` of a database; used by one thread, inert in a forked child."""
 
-    def __init__(self, target: RankRecording, run: Run, place: Housekeeping, retention: Retention) -> None:
+    def __init__(self, target: RankRecording, run: Run, housekeeping: Housekeeping, retention: Retention) -> None:
         self._target = target
-        self._place = place
+        self._housekeeping = housekeeping
         self._pid = os.getpid()
         self._run = run
         self._closed = False
-        self._beat = time.monotonic()
-        with in_our_words(target.place), target.engine.begin() as connection:
-            known = read_streams(connection, target.id)
-            take_apart(connection, known)
+        self._last_heartbeat = time.monotonic()
+        with store_errors(target.location), target.engine.begin() as connection:
+            streams = read_streams(connection, target.id)
+            take_apart(connection, streams)
             hot_records = count_hot(connection, target.id)
-            steps = next((one.id for one in known if one.layout == STEP_LAYOUT), None)
+            steps = next((known.id for known in streams if known.layout == STEP_LAYOUT), None)
             newest = None if steps is None else read_newest(connection, steps)
-        self._streams = {one.layout: one.id for one in known}
+        self._streams = {known.layout: known.id for known in streams}
         self._scalars = ScalarStreams(self._streams)
         self._earlier_scalars = ScalarStreams(self._streams, EARLIER)
         self._by_identity: dict[int, tuple[Layout, int]] = {}
         self._last = self._joined_last = (run.last_step, newest[1] if newest else 0)
-        self._shown: tuple[int, int] | None = None  # the newest record, which is not final
+        self._shown: tuple[int, int] | None = None  # the previewed record, which is not final
         self._upkeep = Compactor(target.id, hot_records, retention)
 
     @property
@@ -86,7 +86,7 @@ class RecordingWriter:
         return self._run
 
     def write_structure(self, structure: Structure) -> None:
-        """Replace the recorded structure, which stays that of the records before."""
+        """Replace the recorded structure; earlier records keep the former one."""
         data = structure_bytes(structure)
         with self._transaction() as connection:
             keep_former(connection, self._target.id, data, self._last)
@@ -95,7 +95,7 @@ class RecordingWriter:
     def write(
         self, records: Sequence[StepRecord], findings: Sequence[Finding] = (), earlier: Sequence[StepRecord] = ()
     ) -> None:
-        """Add records and findings, and what joins earlier records, in one transaction.
+        """Add records, findings and further observations of earlier records in one transaction.
 
         Raises:
             StoreError: A record does not come after the last one; nothing was written.
@@ -132,16 +132,20 @@ class RecordingWriter:
     def write_events(self, events: Sequence[Event]) -> None:
         """Add events that belong to no record."""
         with self._transaction() as connection:
-            insert_rows(
-                connection, event, [event_row(self._target.id, one, one.step, one.micro_step) for one in events]
-            )
+            rows = [event_row(self._target.id, added, added.step, added.micro_step) for added in events]
+            insert_rows(connection, event, rows)
             self._touch(connection)
 
     def write_outcomes(self, outcomes: Sequence[Outcome]) -> None:
         """Add outcomes in one transaction; one of the same attack, norm and epsilon replaces the earlier."""
         rows = [
-            {"attack": one.attack, "norm": one.norm, "epsilon": repr(float(one.epsilon)), "data": outcome_text(one)}
-            for one in outcomes
+            {
+                "attack": added.attack,
+                "norm": added.norm,
+                "epsilon": repr(float(added.epsilon)),
+                "data": outcome_text(added),
+            }
+            for added in outcomes
         ]
         with self._transaction() as connection:
             replace_rows(connection, outcome, self._target.id, rows, ("attack", "norm", "epsilon"))
@@ -153,18 +157,18 @@ class RecordingWriter:
             return False
         if self._compact_some(LENGTH):
             return True
-        if time.monotonic() - self._beat > BEAT_S:
+        if time.monotonic() - self._last_heartbeat > HEARTBEAT_S:
             with self._transaction() as connection:
                 self._touch(connection)
-        with in_our_words(self._target.place):
-            return self._place.tidy()
+        with store_errors(self._target.location):
+            return self._housekeeping.tidy()
 
     def make_room(self) -> None:
-        """Free what was kept for the end of a run on a full disk."""
-        self._place.make_room()
+        """Free the disk space that is reserved for the end of a run."""
+        self._housekeeping.make_room()
 
     def close(self, state: RunState = "finished", error: str = "") -> None:
-        """Compact, record how the run ended and let go of the store; a second call does nothing."""
+        """Compact, record how the run ended and release the store; a second call does nothing."""
         if self._closed or os.getpid() != self._pid:
             return
         self.make_room()
@@ -176,8 +180,8 @@ class RecordingWriter:
             self._compact_rest()
         finally:
             self._closed = True
-            with in_our_words(self._target.place):
-                self._place.release()
+            with store_errors(self._target.location):
+                self._housekeeping.release()
 
     def _compact_some(self, least: int) -> bool:
         """Compact streams with at least so many hot records, or thin old ones; return whether there was work."""
@@ -188,7 +192,7 @@ class RecordingWriter:
         return True
 
     def _compact_rest(self) -> None:
-        """Make small what is too little for a whole chunk; what cannot be stays as it came."""
+        """Compact the records that are too few for a whole chunk; leave them uncompressed on a full disk."""
         try:
             while self._compact_some(_REST):
                 pass
@@ -201,13 +205,13 @@ class RecordingWriter:
             raise StoreError(f"run {self._run.id!r} is closed; nothing more can be written to it")
         if os.getpid() != self._pid:
             raise StoreError(f"run {self._run.id!r} belongs to process {self._pid}; this is its forked child")
-        self._place.check(growing=growing)
+        self._housekeeping.check(growing=growing)
         known = dict(self._streams)
         try:
-            with in_our_words(self._target.place), self._target.engine.begin() as connection:
+            with store_errors(self._target.location), self._target.engine.begin() as connection:
                 yield connection
         except BaseException:
-            self._streams = known  # those made in the transaction were undone with it
+            self._streams = known  # the streams of this transaction were rolled back
             self._by_identity.clear()
             raise
 
@@ -222,8 +226,8 @@ class RecordingWriter:
     def _write_hot(
         self, connection: Connection, records: Sequence[StepRecord], stacks: Iterable[BlockStack]
     ) -> Counter[int]:
-        """Add what records hold; return by stream how many it has got."""
-        line = RecordTimes.of([(int(one.step), int(one.micro_step), float(one.time)) for one in records])
+        """Add blocks and scalars of records; return the number of new rows by stream."""
+        line = RecordTimes.of([(int(record.step), int(record.micro_step), float(record.time)) for record in records])
         counts: Counter[int] = Counter()
         rows: list[dict[str, Any]] = []
         together = list(stacks)
@@ -242,15 +246,17 @@ class RecordingWriter:
                 "recording": number,
                 "step": int(record.step),
                 "micro_step": int(record.micro_step),
-                "site": one.site,
-                "subject": one.subject,
-                "call": one.call,
-                "data": histogram_bytes(one),
+                "site": added.site,
+                "subject": added.subject,
+                "call": added.call,
+                "data": histogram_bytes(added),
             }
             for record in records
-            for one in record.histograms
+            for added in record.histograms
         ]
-        events = [event_row(number, one, record.step, record.micro_step) for record in records for one in record.events]
+        events = [
+            event_row(number, added, record.step, record.micro_step) for record in records for added in record.events
+        ]
         insert_rows(connection, histogram, shapes)
         insert_rows(connection, event, events)
 
@@ -266,11 +272,11 @@ class RecordingWriter:
             assert key is not None
             number = int(key[0])
             self._streams[layout] = number
-        if len(self._by_identity) >= 256:  # a caller that makes its layouts anew at every step
+        if len(self._by_identity) >= 256:  # a caller that creates new layouts at every step
             self._by_identity.clear()
         self._by_identity[id(layout)] = (layout, number)
         return number
 
     def _touch(self, connection: Connection, **values: object) -> None:
-        self._beat = time.monotonic()
+        self._last_heartbeat = time.monotonic()
         touch(connection, self._target.id, **values)

@@ -24,8 +24,8 @@ class PackedBlocks:
     """Some packed blocks.
 
     Args:
-        data: Their bytes.
-        lengths: `(blocks,)` uint32, how many of them each has.
+        data: The bytes of all blocks.
+        lengths: `(blocks,)` uint32, the number of bytes of each block.
     """
 
     data: bytes
@@ -43,8 +43,8 @@ class PackedBlocks:
 
     @staticmethod
     def of(blocks: Sequence[bytes]) -> "PackedBlocks":
-        """Return blocks that lie apart."""
-        return PackedBlocks(b"".join(blocks), np.array([len(one) for one in blocks], dtype=np.uint32))
+        """Join separate blocks."""
+        return PackedBlocks(b"".join(blocks), np.array([len(block) for block in blocks], dtype=np.uint32))
 
     @staticmethod
     def joined(parts: Sequence["PackedBlocks"]) -> "PackedBlocks":
@@ -59,7 +59,7 @@ class PackedBlocks:
         return [self.data[begin:end] for begin, end in pairwise(self._ends())]
 
     def tables(self) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-        """Yield blocks of one length that follow each other, `(blocks, length)`, and the place of the first of them."""
+        """Yield runs of blocks of equal length: the index of the first one, and their bytes `(blocks, length)`."""
         changes = (np.flatnonzero(self.lengths[1:] != self.lengths[:-1]) + 1).tolist()
         low = 0
         for begin, end in pairwise([0, *changes, len(self)] if len(self) else ()):
@@ -76,10 +76,10 @@ class PackedBlocks:
 _NOTHING = np.empty(0, np.uint32)
 
 
-#: Version of the format below; stands beside every packed block.
+#: Version of the format below; stored beside every packed block.
 PACK_VERSION = 1
 
-#: A column of counts has the width behind the last limit that its largest count reaches; none when all are zero.
+#: The width of a column of counts follows from the last limit that its largest count reaches; 0 if all are zero.
 _LIMITS = np.array([1.0, 2.0**8, 2.0**16, 2.0**32])
 _WIDTHS = np.array([0, 1, 2, 4, 18], dtype=np.uint8)
 _HEADER = struct.Struct("<IHB")
@@ -91,16 +91,15 @@ def pack(block: Block) -> bytes:
 
 
 def pack_alike(blocks: Sequence[Block]) -> PackedBlocks:
-    """Return blocks of one layout as bytes, each as `pack` makes it; many at once cost little more than one."""
+    """Return blocks of one layout as bytes, each as by `pack`; many cost little more than one."""
     check_alike(blocks)
-    return pack_stacks(blocks[0].layout.dtypes, [stack_values(blocks)], [[one.present for one in blocks]])[0]
+    return pack_stacks(blocks[0].layout.dtypes, [stack_values(blocks)], [[block.present for block in blocks]])[0]
 
 
 def pack_stacks(
     dtypes: tuple[str, ...], values: Sequence[NDArray[np.float64]], presence: Sequence[Presence]
 ) -> list[PackedBlocks]:
-    """Return as `pack_alike`, of several layouts of one `kind`: values `(blocks, sites, statistics)` and presence of
-    each."""
+    """Pack blocks of several layouts of one `kind`, given values `(blocks, sites, statistics)` and presence."""
     ends = list(accumulate(map(len, values)))
     whole = np.concatenate(values)
     present = partial_presence([flags for few in presence for flags in few])
@@ -133,7 +132,7 @@ def _packed(
 def _by_header(
     codes: NDArray[np.uint8], sites: int, present: Mapping[int, NDArray[np.bool_]], few: range
 ) -> dict[bytes, Sequence[int]]:
-    """Return which of some blocks have the same header; most often all have."""
+    """Return the indices of some blocks by header; most often all share one."""
     if not present and (codes[few.start : few.stop] == codes[few.start]).all():
         return {_header(codes[few.start].tobytes(), sites, None): few}
     found: dict[bytes, list[int]] = {}
@@ -203,19 +202,19 @@ def unpack_columns(
 
 
 def _check_length(header: bytes, length: int, sites: int) -> list[tuple[int, int]]:
-    """Return per column of blocks with one header and length, its code and where it ends."""
+    """Return the code and the end of each column of blocks with one header and length."""
     try:
         count, offsets = _offsets(header)
     except (KeyError, struct.error) as error:
         raise StoreDamaged(f"a packed block of {sites} sites has no readable header: {error!r}") from error
     if count != sites or length != offsets[-1][1]:
-        raise StoreDamaged(f"a packed block of {sites} sites has a length that its header does not announce")
+        raise StoreDamaged(f"the length of a packed block of {sites} sites differs from its header")
     return offsets
 
 
 def _count_codes(counts: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """Return the code of each column of counts `(blocks, sites, statistics)`; float64 for what is no count."""
-    columns = np.ascontiguousarray(counts.transpose(2, 1, 0))  # in which NumPy looks at many blocks at once
+    """Return the code of each column of counts `(blocks, sites, statistics)`; float64 if a value is no count."""
+    columns = np.ascontiguousarray(counts.transpose(2, 1, 0))  # contiguous for NumPy over many blocks
     if not columns.size:
         return np.zeros((counts.shape[0], counts.shape[2]), np.uint8)
     with np.errstate(invalid="ignore"):
@@ -239,7 +238,7 @@ def _alike(blocks: PackedBlocks) -> Iterator[tuple[int, NDArray[np.uint8], bytes
 
 @lru_cache(maxsize=256)
 def _offsets(header: bytes) -> tuple[int, list[tuple[int, int]]]:
-    """Number of sites, and per column its code and where it ends."""
+    """Return the number of sites, and the code and the end of each column."""
     sites, statistics, partial = _HEADER.unpack_from(header)
     stop = _HEADER.size + statistics + ((sites + 7) // 8 if partial else 0)
     offsets = []

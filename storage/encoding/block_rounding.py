@@ -1,4 +1,4 @@
-"""Blocks and records rounded to the dtypes of their layouts, as every backend gives them back."""
+"""Rounds blocks and records to the dtypes of their layouts, as every backend returns them."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +13,12 @@ from ..records import Block, Layout, StepRecord
 
 _F4_MAX = float(np.finfo(np.float32).max)
 _F4_TINY = float(np.finfo(np.float32).tiny)
-#: Of each block, as in `Block`.
+#: The presence of each block, as in `Block`.
 Presence = Sequence[NDArray[np.bool_] | None]
 
 
 def kind(layout: Layout) -> tuple[int, tuple[str, ...]]:
-    """Return what layouts have in common whose blocks are rounded and packed together: number of sites, dtypes."""
+    """Return the key of layouts whose blocks are rounded and packed together: number of sites, dtypes."""
     return len(layout.sites), layout.dtypes
 
 
@@ -51,27 +51,26 @@ def stack_values(blocks: Sequence[Block]) -> NDArray[np.float64]:
 
 
 def partial_presence(presence: Presence) -> dict[int, NDArray[np.bool_]]:
-    """Return by block that does not have all sites: which it has."""
-    return {at: one for at, one in enumerate(presence) if one is not None and not one.all()}
+    """Return the presence of the blocks that lack a site, by index."""
+    return {at: flags for at, flags in enumerate(presence) if flags is not None and not flags.all()}
 
 
 @lru_cache(maxsize=256)
 def column_slices(dtypes: tuple[str, ...], dtype: str) -> list[slice]:
-    """Return columns of a dtype, those side by side in one slice: NumPy reads a slice without a copy."""
+    """Return the columns of a dtype, adjacent ones as one slice: NumPy reads a slice without a copy."""
     slices: list[slice] = []
-    for at, one in enumerate(dtypes):
-        if one == dtype and slices and slices[-1].stop == at:
+    for at, name in enumerate(dtypes):
+        if name == dtype and slices and slices[-1].stop == at:
             slices[-1] = slice(slices[-1].start, at + 1)
-        elif one == dtype:
+        elif name == dtype:
             slices.append(slice(at, at + 1))
     return slices
 
 
 def fit_float32(values: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-    """Return which columns of `(blocks, sites, statistics)` float32 holds, `(blocks, statistics)`; None where it holds
-    all.
+    """Return which columns of `(blocks, sites, statistics)` fit into float32, `(blocks, statistics)`; None if all do.
 
-    Of no value of such a column the size overflows or falls below the smallest normal number.
+    In such a column no value overflows or falls below the smallest normal number.
     """
     size = np.abs(values)
     lost = ~((size >= _F4_TINY) & (size <= _F4_MAX))  # or zero, infinite, NaN; most often there is none of these
@@ -81,7 +80,7 @@ def fit_float32(values: NDArray[np.float64]) -> NDArray[np.bool_] | None:
 
 
 def quantize(block: Block) -> Block:
-    """Return the block as every backend gives it back: columns rounded to their dtypes, rows that are missing all NaN.
+    """Return the block as every backend returns it: columns rounded to their dtypes, missing rows all NaN.
 
     A column that float32 cannot hold (a value overflows to infinity or falls below the smallest normal number) keeps
     float64; doing it twice changes nothing.
@@ -98,7 +97,7 @@ def quantize_alike(blocks: Sequence[Block]) -> list[Block]:
     """
     dtypes = blocks[0].layout.dtypes
     values = stack_values(blocks)
-    present = partial_presence([one.present for one in blocks])
+    present = partial_presence([block.present for block in blocks])
     for at, flags in present.items():
         values[at, ~flags] = 0.0
     fits = fit_float32(values)
@@ -111,13 +110,12 @@ def quantize_alike(blocks: Sequence[Block]) -> list[Block]:
     return [Block(block.layout, values[at], present.get(at)) for at, block in enumerate(blocks)]
 
 
-#: Numbers of a layout's blocks that are rounded together with those of others, as in `stacks.py`.
+#: A layout's blocks with fewer numbers than this are rounded together with those of others, as in `block_stacks.py`.
 _SMALL = 2**13
 
 
 def round_records(records: Sequence[StepRecord]) -> Iterator[StepRecord | Exception]:
-    """Yield each record with values as every backend gives them back; in its place the reason why one cannot be
-    stored."""
+    """Yield each record with values as every backend returns them, or the error for one that cannot be stored."""
     known = _rounded_blocks(records)
     for record in records:
         try:
@@ -127,18 +125,18 @@ def round_records(records: Sequence[StepRecord]) -> Iterator[StepRecord | Except
 
 
 def round_record(record: StepRecord) -> StepRecord:
-    """Return one record with values as every backend gives them back.
+    """Return one record with values as every backend returns them.
 
     Raises:
-        StoreError, TypeError, ValueError: It cannot be stored.
+        StoreError, TypeError, ValueError: The record cannot be stored.
     """
     return _rounded(record, {})
 
 
 def _rounded_blocks(records: Sequence[StepRecord]) -> dict[int, Block]:
-    """Return rounded blocks by the identity of what was rounded.
+    """Return rounded blocks by the identity of their originals.
 
-    Of a layout with a block in which something is wrong there is none: `_rounded` finds out which it is.
+    Layouts with an invalid block are left out: `_rounded` finds the block and raises its error.
     """
     alike: defaultdict[int, list[Block]] = defaultdict(list)
     for record in records:
@@ -159,13 +157,13 @@ def _rounded_blocks(records: Sequence[StepRecord]) -> dict[int, Block]:
 
 def _rounded(record: StepRecord, known: Mapping[int, Block]) -> StepRecord:
     return StepRecord(  # field by field: `replace` takes four times as long
-        record.step,
-        record.time,
-        record.micro_step,
-        record.skipped,
-        tuple([known.get(id(block)) or quantize(block) for block in record.blocks]),
-        {name: float(value) for name, value in record.scalars.items()},
-        record.histograms,
-        record.events,
-        record.beside,
+        step=record.step,
+        time=record.time,
+        micro_step=record.micro_step,
+        skipped=record.skipped,
+        blocks=tuple([known.get(id(block)) or quantize(block) for block in record.blocks]),
+        scalars={name: float(value) for name, value in record.scalars.items()},
+        histograms=record.histograms,
+        events=record.events,
+        beside=record.beside,
     )

@@ -1,7 +1,7 @@
 """Arrays as compressed bytes and back, exactly: byte-shuffle, then zstd at level 1.
 
-Bytes of equal weight stand together, so that signs, exponents and high mantissa bytes, which hardly change from step to
-step, compress; counts and norms that a narrower type holds exactly are stored in it.
+Bytes of equal weight are grouped, since signs, exponents and high mantissa bytes hardly change from step to step.
+Counts and norms that fit into a narrower type exactly are stored in it.
 """
 
 import threading
@@ -28,7 +28,7 @@ def decompress(data: bytes) -> bytes:
     """Return what `compress` was given.
 
     Raises:
-        StoreDamaged: The bytes are not what `compress` gave.
+        StoreDamaged: The bytes were not made by `compress`.
     """
     if not hasattr(_local, "decompressor"):
         _local.decompressor = zstandard.ZstdDecompressor()
@@ -40,7 +40,7 @@ def decompress(data: bytes) -> bytes:
 
 
 def shuffle(values: NDArray[np.generic]) -> bytes:
-    """Return the bytes of an array, those of equal weight together."""
+    """Return the bytes of an array, grouped by weight."""
     width = values.dtype.itemsize
     return values.tobytes() if width == 1 else values.reshape(-1, 1).view(np.uint8).T.tobytes()
 
@@ -53,7 +53,7 @@ def unshuffle(data: bytes, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
     return np.ascontiguousarray(raw.reshape(dtype.itemsize, -1).T).view(dtype).ravel()
 
 
-#: Code 0 stands for nothing but zeros, and takes no bytes.
+#: The dtype of each code; code 0 means all zeros, without bytes.
 DTYPES: Final[dict[int, np.dtype[Any]]] = {
     1: np.dtype("<u1"),
     2: np.dtype("<u2"),
@@ -63,24 +63,24 @@ DTYPES: Final[dict[int, np.dtype[Any]]] = {
 }
 
 
-#: Version of the format; stands beside every compressed array.
+#: Version of the format; stored beside every compressed array.
 CODEC_VERSION = 1
-#: Instead of a type: one value, that all are equal to.
+#: The code of an array of equal values, stored as one value.
 _CONSTANT = 255
-#: What `narrowest` says of values that need all 64 bits.
+#: The code of float64.
 WIDEST = 18
 
 
 def encode(values: NDArray[np.float64], code: int | None = None) -> bytes:
-    """Return float64 values as bytes; the first says in which type, all zeros take one byte, equal values nine.
+    """Return float64 values as bytes, of which the first is the code; all zeros take one byte, equal values nine.
 
     Args:
-        code: What `narrowest` said of these values, or of more among which they are.
+        code: The result of `narrowest` for these values or for a larger set of them.
     """
     if code == 0 or not values.size:
         return b"\0"
     first = values.flat[0]
-    if bool((values == first).all()):  # asked first: most counts of most buckets are equal
+    if bool((values == first).all()):  # first, since most counts of most buckets are equal
         if first != 0.0:
             return bytes((_CONSTANT,)) + first.tobytes()
         if not np.signbit(values).any():
@@ -91,7 +91,7 @@ def encode(values: NDArray[np.float64], code: int | None = None) -> bytes:
 
 
 def decode(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> NDArray[np.float64]:
-    """Return the values that `encode` was given, in their shape; of these, some rows. Not to be written to.
+    """Return some rows of the values that `encode` was given, in their shape; read-only.
 
     Raises:
         StoreDamaged: The bytes are not an array of that shape.
@@ -100,7 +100,7 @@ def decode(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> ND
 
 
 def decode_narrow(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> NDArray[Any]:  # Any: as stored
-    """Return as `decode`, in the type that the values are stored in: what copies them widens them on the way.
+    """Return the values as by `decode`, but in their stored dtype; a later copy can widen them.
 
     Raises:
         StoreDamaged: The bytes are not an array of that shape.
@@ -109,7 +109,7 @@ def decode_narrow(data: bytes, shape: tuple[int, int], rows: slice = slice(None)
 
 
 def decode_counts(data: bytes, shape: tuple[int, int], rows: slice = slice(None)) -> NDArray[np.int64]:
-    """Return counts that `encode` was given as float64, in their shape; of these, some rows. Not to be written to.
+    """Return some rows of counts that `encode` was given as float64, in their shape; read-only.
 
     Raises:
         StoreDamaged: The bytes are not an array of that shape.
@@ -118,13 +118,12 @@ def decode_counts(data: bytes, shape: tuple[int, int], rows: slice = slice(None)
 
 
 def all_equal(value: np.generic, shape: tuple[int, ...]) -> NDArray[Any]:  # Any: the value's type
-    """Return one value that stands for a whole array, which cannot be written to; NumPy's own takes three times as
-    long."""
+    """Broadcast one value to a read-only array, three times as fast as NumPy's own function."""
     return np.ndarray(shape, value.dtype, value.tobytes(), strides=(0,) * len(shape))
 
 
 def narrowest(values: NDArray[np.float64]) -> int:
-    """Return the code of the narrowest type that gives every bit back (of a NaN only that it is one)."""
+    """Return the code of the narrowest type that keeps every bit (for NaN only that it is NaN)."""
     if not values.any() and not np.signbit(values).any():
         return 0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -155,7 +154,7 @@ def _decode(data: bytes, shape: tuple[int, int], rows: slice) -> NDArray[Any]:  
 
 
 def _widen(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:  # Any: the dtype that is asked for
-    """Return the values in another dtype; one value that stands for all stays one."""
+    """Return the values in another dtype; a broadcast value stays broadcast."""
     if values.size and not any(values.strides):
         return all_equal(values.flat[0].astype(dtype), values.shape)
     return values.astype(dtype, copy=False)

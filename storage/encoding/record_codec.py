@@ -13,8 +13,7 @@ from .codec import compress, decompress
 
 
 def to_json(value: object) -> str:
-    """Return the value as JSON; NumPy scalars and arrays become numbers and lists, what JSON has no word for becomes
-    text."""
+    """Return the value as JSON; NumPy scalars and arrays become numbers and lists, other types become text."""
     return json.dumps(value, default=_plain, separators=(",", ":"))
 
 
@@ -45,9 +44,9 @@ def read_structure(data: bytes | None) -> Structure:
         return Structure()
     raw = json.loads(decompress(data))
     return Structure(
-        modules=tuple(_module(one) for one in raw["modules"]),
-        parameters=tuple(_parameter(one) for one in raw["parameters"]),
-        optimizers=tuple(OptimizerInfo(one["kind"], tuple(one["groups"])) for one in raw["optimizers"]),
+        modules=tuple(_module(module) for module in raw["modules"]),
+        parameters=tuple(_parameter(parameter) for parameter in raw["parameters"]),
+        optimizers=tuple(_optimizer(optimizer) for optimizer in raw["optimizers"]),
         subjects=tuple(raw["subjects"]),
     )
 
@@ -81,9 +80,13 @@ def _parameter(raw: dict[str, Any]) -> ParameterInfo:  # Any: values of parsed J
             **raw,
             "shape": tuple(raw["shape"]),
             "group": tuple(group) if group is not None else None,
-            "more_groups": tuple(tuple(one) for one in raw.get("more_groups", ())),
+            "more_groups": tuple(tuple(indices) for indices in raw.get("more_groups", ())),
         }
     )
+
+
+def _optimizer(raw: dict[str, Any]) -> OptimizerInfo:  # Any: values of parsed JSON
+    return OptimizerInfo(raw["kind"], tuple(raw["groups"]))
 
 
 def finding_text(finding: Finding) -> str:

@@ -1,6 +1,7 @@
 """Chunks of one statistic of a group of sites over many records: written, found and read, also from coarser tiers."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,16 @@ from .hot_records import Timeline, read_blocks
 
 #: Sites that share a chunk, and records (or buckets) that it holds.
 GROUP, LENGTH = 16, 256
+#: The number of the group that holds all sites.
+ALL_SITES = -1
 
 
 def chunk_bytes(values: NDArray[np.float64], flags: bytes, code: int | None = None) -> bytes:
-    """Return the values `(sites, records)` of one statistic, zero where missing; `read_chunk` gives them back.
+    """Return the bytes of the values `(sites, records)` of one statistic, zero where missing; `read_chunk` reads them.
 
     Args:
-        flags: Which of them are there, as `encode_flags` has it: the same for all statistics.
-        code: As `encode` takes it.
+        flags: The presence of the values, from `encode_flags`: the same for all statistics.
+        code: As for `encode`.
     """
     return len(flags).to_bytes(4, "little") + flags + encode(values, code)
 
@@ -41,75 +44,91 @@ def read_chunk(
 
 
 def select_chunks(
-    one: StoredStream, tier: int, columns: Sequence[int], rows: slice, begin: int, end: int
+    stored: StoredStream, tier: int, columns: Sequence[int], rows: slice, begin: int, end: int
 ) -> Select[Any]:  # Any: five columns, named in the docstring
     """Return the query for chunks of a tier that hold these rows of records from number `begin` to before `end`.
 
     Columns of the answer: statistic, group, first, count, data. Group -1 holds all sites.
     """
-    start, stop, _ = rows.indices(len(one.layout.sites))
+    start, stop, _ = rows.indices(len(stored.layout.sites))
     groups = chunk.c.site_group.between(start // GROUP, (max(stop, start + 1) - 1) // GROUP)
     return select(chunk.c.statistic, chunk.c.site_group, chunk.c.first, chunk.c.count, chunk.c.data).where(
-        chunk.c.stream == one.id,
+        chunk.c.stream == stored.id,
         chunk.c.tier == tier,
         chunk.c.statistic.in_(columns),
-        groups if tier == 1 else groups | (chunk.c.site_group == -1),
+        groups if tier == 1 else groups | (chunk.c.site_group == ALL_SITES),
         chunk.c.first > begin - LENGTH * tier,
         chunk.c.first < end,
     )
 
 
 def read_archived(
-    connection: Connection, one: StoredStream, columns: Sequence[int], rows: slice, begin: int, end: int
+    connection: Connection, stored: StoredStream, columns: Sequence[int], rows: slice, begin: int, end: int
 ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:  # Any: one of two widths
-    """Return values `(columns, records, rows)`, presence `(records, rows)`, and what of it a chunk holds at all.
+    """Return values `(columns, records, rows)`, presence `(records, rows)`, and which of these cells a chunk holds.
 
-    Values are float32 where that holds them all.
+    Values are float32 if that represents all of them.
     """
-    start, stop, _ = rows.indices(len(one.layout.sites))
+    start, stop, _ = rows.indices(len(stored.layout.sites))
     pieces: list[tuple[tuple[int, slice, slice], NDArray[Any]]] = []
-    # As in the chunks, the records of a site stand side by side here; the caller gets it turned.
+    # As in the chunks, the records of a site are contiguous here; the caller gets the transpose.
     present, found = np.zeros((2, stop - start, end - begin), dtype=np.bool_)
-    place = {column: at for at, column in enumerate(columns)}
-    for column, group, first, count, data in connection.execute(select_chunks(one, 1, columns, rows, begin, end)):
+    position = {column: at for at, column in enumerate(columns)}
+    for column, group, first, count, data in connection.execute(select_chunks(stored, 1, columns, rows, begin, end)):
         site = group * GROUP
         low, high = max(site, start), min(site + GROUP, stop)
-        block, flags = read_chunk(data, (group_height(one, group), count), slice(low - site, high - site))
+        block, flags = read_chunk(data, (group_height(stored, group), count), slice(low - site, high - site))
         early, late = max(first, begin), min(first + count, end)
         source = (slice(None), slice(early - first, late - first))
         target = (slice(low - start, high - start), slice(early - begin, late - begin))
-        pieces.append(((place[column], *target), block[source]))
+        pieces.append(((position[column], *target), block[source]))
         present[target] = flags[source]
         found[target] = True
-    dtype = np.result_type(np.float32, *{one.dtype for _, one in pieces})
+    dtype = np.result_type(np.float32, *{piece.dtype for _, piece in pieces})
     shape = (len(columns), *found.shape)
     values = np.empty(shape, dtype) if found.all() else np.full(shape, np.nan, dtype)
-    for region, one_piece in pieces:
-        values[region] = one_piece
+    for region, piece in pieces:
+        values[region] = piece
     return values.swapaxes(1, 2), present.T, found.T
 
 
-def group_height(one: StoredStream, group: int) -> int:
+def group_height(stored: StoredStream, group: int) -> int:
     """Return how many sites a chunk of that group holds; group -1 holds all."""
-    sites = len(one.layout.sites)
+    sites = len(stored.layout.sites)
     return sites if group < 0 else min(GROUP, sites - group * GROUP)
 
 
+@dataclass(frozen=True, slots=True)
+class ArchiveRegion:
+    """Buckets of one statistic: some rows (sites) of the records from number `begin` to before `end`.
+
+    Args:
+        column: The statistic, by its position in the layout.
+        tier: Records of a bucket; `begin` and `end` are multiples of it.
+    """
+
+    column: int
+    rows: slice
+    begin: int
+    end: int
+    tier: int
+
+
 #: Sites and buckets of a larger array.
-_Region = tuple[slice, slice]
+_Cells = tuple[slice, slice]
 #: The coarsest tier.
 LAST_TIER = 256
 
 
 def choose_tier(records: int, wanted: int) -> int:
-    """Return the coarsest tier that still has `wanted` buckets of so many records; 1 when none has."""
+    """Return the coarsest tier with at least `wanted` buckets for so many records; 1 if none has."""
     return next((tier for tier in (LAST_TIER, RATIO) if records // tier >= wanted), 1)
 
 
-def segments(connection: Connection, one: StoredStream, line: Timeline, tier: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (tier, begin, end) of stretches that make up the archived records of a timeline, none coarser than `tier`.
+def segments(connection: Connection, stored: StoredStream, line: Timeline, tier: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (tier, begin, end) of ranges that cover the archived records of a timeline, none coarser than `tier`.
 
-    A tier serves whole buckets, as far as it has been made; what is left at the ends is read from finer ones.
+    A tier covers whole buckets, as far as it exists; the ends are read from finer tiers.
     """
     begin, end = line.offset, line.offset + line.archived
     first = begin
@@ -117,7 +136,7 @@ def segments(connection: Connection, one: StoredStream, line: Timeline, tier: in
         first = min(begin + (-begin) % tier, end)
         yield 1, begin, first
     while tier > 1:
-        stop = min(end, _made(connection, one, tier)) // tier * tier
+        stop = min(end, _made(connection, stored, tier)) // tier * tier
         if stop > first:
             yield tier, first, stop
             first = stop
@@ -127,46 +146,43 @@ def segments(connection: Connection, one: StoredStream, line: Timeline, tier: in
 
 
 def read_region(
-    connection: Connection,
-    one: StoredStream,
-    column: int,
-    rows: slice,
-    begin: int,
-    end: int,
-    tier: int,
-    *,
-    places: bool,
+    connection: Connection, stored: StoredStream, region: ArchiveRegion, *, with_positions: bool
 ) -> Buckets:
-    """Return buckets of `tier` records of some rows, from record number `begin` to before `end`, both multiples of the
-    tier.
+    """Return the buckets of a region.
 
-    Where retention has thinned this tier away, the first of the buckets that a coarser one covers holds all of it.
+    Where retention has thinned this tier away, the values of a coarser bucket stand in the first bucket that it covers.
+
+    Args:
+        with_positions: Whether to read `low_at` and `high_at`; without, they are zero.
     """
-    read = _read_records if tier == 1 else _read_tier
-    buckets, found = read(connection, one, column, rows, begin, end, tier, places)
-    if tier == LAST_TIER or found.all():
+    if region.tier == 1:
+        buckets, found = _read_records(connection, stored, region)
+    else:
+        buckets, found = _read_tier(connection, stored, region, with_positions=with_positions)
+    if region.tier == LAST_TIER or found.all():
         return buckets
-    wide = tier * RATIO
-    starts = np.arange(-(-begin // wide) * wide, end - wide + 1, wide)
+    wide = region.tier * RATIO
+    starts = np.arange(-(-region.begin // wide) * wide, region.end - wide + 1, wide)
     if not len(starts):
         return buckets
-    coarse = read_region(connection, one, column, rows, int(starts[0]), int(starts[-1]) + wide, wide, places=places)
-    at = (starts - begin) // tier
-    buckets = Buckets(*(array.copy() for array in buckets.arrays()))  # of which one may have stood for two
+    wider = replace(region, begin=int(starts[0]), end=int(starts[-1]) + wide, tier=wide)
+    coarse = read_region(connection, stored, wider, with_positions=with_positions)
+    at = (starts - region.begin) // region.tier
+    buckets = Buckets(*(array.copy() for array in buckets.arrays()))  # two fields may share one array
     for target, source in zip(buckets.arrays(), coarse.arrays(), strict=True):
         target[:, at] = np.where(found[:, at], target[:, at], source)
     return buckets
 
 
 def read_strange(
-    connection: Connection, one: StoredStream, column: int, row: int, starts: NDArray[np.int64], size: int
+    connection: Connection, stored: StoredStream, column: int, row: int, starts: NDArray[np.int64], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Record numbers and values of what is not finite in some buckets of `size` records of one row."""
+    """Return record numbers and values of what is not finite in some buckets of `size` records of one row."""
     ordinals: list[NDArray[np.int64]] = []
     values: list[NDArray[np.float64]] = []
     firsts = np.unique(starts // LENGTH * LENGTH)
-    query = select_chunks(one, 1, [column], slice(row, row + 1), int(firsts[0]), int(firsts[-1]) + 1)
-    height, only = group_height(one, row // GROUP), slice(row % GROUP, row % GROUP + 1)
+    query = select_chunks(stored, 1, [column], slice(row, row + 1), int(firsts[0]), int(firsts[-1]) + 1)
+    height, only = group_height(stored, row // GROUP), slice(row % GROUP, row % GROUP + 1)
     for _, _, first, count, data in connection.execute(query.where(chunk.c.first.in_(firsts.tolist()))):
         (line,), (there,) = read_chunk(data, (height, count), only)
         at = np.flatnonzero(there & ~np.isfinite(line))
@@ -177,38 +193,42 @@ def read_strange(
 
 
 def _read_records(
-    connection: Connection, one: StoredStream, column: int, rows: slice, begin: int, end: int, tier: int, places: bool
+    connection: Connection, stored: StoredStream, region: ArchiveRegion
 ) -> tuple[Buckets, NDArray[np.bool_]]:
     """Return buckets of one record each, and which of them a chunk holds."""
-    values, present, found = read_archived(connection, one, [column], rows, begin, end)
+    columns = [region.column]
+    values, present, found = read_archived(connection, stored, columns, region.rows, region.begin, region.end)
     low, there = values[0].T, present.T
     usable = np.isfinite(low)
     usable &= there
     if usable.all():
-        nothing, all_one = all_equal(np.int64(0), low.shape), all_equal(np.int64(1), low.shape)
-        return Buckets(low, low, nothing, all_one, nothing, nothing), found.T
+        zeros, ones = all_equal(np.int64(0), low.shape), all_equal(np.int64(1), low.shape)
+        return Buckets(low, low, zeros, ones, zeros, zeros), found.T
     low = np.where(usable, low, np.nan)
     zero = np.zeros(low.shape, dtype=np.int64)
     return Buckets(low, low.copy(), (there & ~usable).astype(np.int64), there.astype(np.int64), zero, zero), found.T
 
 
 def _read_tier(
-    connection: Connection, one: StoredStream, column: int, rows: slice, begin: int, end: int, tier: int, places: bool
+    connection: Connection, stored: StoredStream, region: ArchiveRegion, *, with_positions: bool
 ) -> tuple[Buckets, NDArray[np.bool_]]:
     """Return buckets of a tier, and which of them a chunk holds."""
-    start, stop, _ = rows.indices(len(one.layout.sites))
+    begin, end, tier = region.begin, region.end, region.tier
+    start, stop, _ = region.rows.indices(len(stored.layout.sites))
     shape = (stop - start, (end - begin) // tier)
     found = np.zeros(shape, dtype=np.bool_)
-    pieces: list[tuple[_Region, list[NDArray[Any]]]] = []
-    for _, group, first, count, data in connection.execute(select_chunks(one, tier, [column], rows, begin, end)):
+    pieces: list[tuple[_Cells, list[NDArray[Any]]]] = []
+    for _, group, first, count, data in connection.execute(
+        select_chunks(stored, tier, [region.column], region.rows, begin, end)
+    ):
         site = max(group, 0) * GROUP
-        height = group_height(one, group)
+        height = group_height(stored, group)
         low, high = max(site, start), min(site + height, stop)
-        few = read_buckets(data, (height, count), slice(low - site, high - site), with_places=places)
+        few = read_buckets(data, (height, count), slice(low - site, high - site), with_positions=with_positions)
         early, late = max(first, begin), min(first + count * tier, end)
         target = (slice(low - start, high - start), slice((early - begin) // tier, (late - begin) // tier))
         source = (slice(None), slice((early - first) // tier, (late - first) // tier))
-        pieces.append((target, [one[source] for one in few.arrays()]))
+        pieces.append((target, [array[source] for array in few.arrays()]))
         found[target] = True
     is_whole = bool(found.all())
     by_array = ([(target, few[at]) for target, few in pieces] for at in range(6))
@@ -217,51 +237,51 @@ def _read_tier(
 
 
 def _laid(
-    shape: tuple[int, int], pieces: Sequence[tuple[_Region, NDArray[Any]]], rest: float, *, is_whole: bool
+    shape: tuple[int, int], pieces: Sequence[tuple[_Cells, NDArray[Any]]], rest: float, *, is_whole: bool
 ) -> NDArray[Any]:  # Any: float32 or float64 where the rest is NaN, int64 where it is 0
-    """Join pieces in one array, as narrow as holds them all; a single value stands for all where there is no other.
+    """Join pieces in one array of the narrowest dtype that holds them all; equal values become one broadcast value.
 
-    A picture of a whole run is made of megabytes, and to get them from the system takes longer than to fill them.
+    The figure of a whole run takes megabytes, and allocating them takes longer than filling them.
     """
     least = np.float32 if rest else np.int64
-    dtype = np.result_type(least, *{one.dtype for _, one in pieces})
-    values = {None if any(one.strides) else one.flat[0].item() for _, one in pieces if one.size}
+    dtype = np.result_type(least, *{piece.dtype for _, piece in pieces})
+    values = {None if any(piece.strides) else piece.flat[0].item() for _, piece in pieces if piece.size}
     if is_whole and len(values) == 1 and (value := values.pop()) is not None:
         return all_equal(dtype.type(value), shape)
     made = np.empty(shape, dtype) if is_whole else np.full(shape, rest, dtype)
-    for target, one in pieces:
-        made[target] = one
+    for target, piece in pieces:
+        made[target] = piece
     return made
 
 
-def _made(connection: Connection, one: StoredStream, tier: int) -> int:
+def _made(connection: Connection, stored: StoredStream, tier: int) -> int:
     """Return the number of the first record that a tier does not hold yet."""
-    query = select(func.max(span.c.first + span.c.count)).where(span.c.stream == one.id)
+    query = select(func.max(span.c.first + span.c.count)).where(span.c.stream == stored.id)
     archived = connection.execute(query).scalar() or 0
     step = LENGTH if tier == RATIO else LENGTH * RATIO
     return archived // step * step
 
 
 def read_values(
-    connection: Connection, one: StoredStream, line: Timeline, columns: Sequence[int], rows: slice = slice(None)
+    connection: Connection, stored: StoredStream, line: Timeline, columns: Sequence[int], rows: slice = slice(None)
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return values `(columns, records, rows)` and presence `(records, rows)` at full resolution.
 
-    What retention has thinned away is not present.
+    Records that retention has thinned are not present.
     """
-    late, late_present = read_hot(connection, one, line, columns, rows)
+    late, late_present = read_hot(connection, stored, line, columns, rows)
     if not line.archived:
         return late, late_present
     end = line.offset + line.archived
-    values, present, _ = read_archived(connection, one, columns, rows, line.offset, end)
+    values, present, _ = read_archived(connection, stored, columns, rows, line.offset, end)
     return np.concatenate([values, late], axis=1), np.concatenate([present, late_present])
 
 
 def read_hot(
-    connection: Connection, one: StoredStream, line: Timeline, columns: Sequence[int], rows: slice = slice(None)
+    connection: Connection, stored: StoredStream, line: Timeline, columns: Sequence[int], rows: slice = slice(None)
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return values and presence of the hot records of a timeline."""
     blocks = PackedBlocks.of(())
     if len(line) > line.archived:
-        blocks = read_blocks(connection, one.id, int(line.steps[line.archived]), int(line.steps[-1]))
-    return unpack_columns(blocks, columns, len(one.layout.sites), rows)
+        blocks = read_blocks(connection, stored.id, int(line.steps[line.archived]), int(line.steps[-1]))
+    return unpack_columns(blocks, columns, len(stored.layout.sites), rows)

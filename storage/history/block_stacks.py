@@ -1,4 +1,4 @@
-"""What several records hold of one layout, side by side: they are written together."""
+"""Stacks of blocks: the blocks of one layout of several records, which are written together."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class BlockStack:
     """The blocks of one layout.
 
     Args:
-        at: Of which of the records each is.
+        at: Index of the record of each block.
         values: `(blocks, sites, statistics)`.
-        present: Of each block, as in `Block`.
+        present: The presence of each block, as in `Block`.
     """
 
     layout: Layout
@@ -28,28 +28,27 @@ class BlockStack:
     present: list[NDArray[np.bool_] | None]
 
 
-#: Numbers of a stack that is packed together with others: beyond these there is nothing to share, and caches to leave.
+#: Stacks with fewer numbers than this are packed together with others; larger ones would only leave the cache.
 _SMALL = 2**13
 
 
 def is_empty(block: Block) -> bool:
-    """Return True when no site of the block was observed; such a block says nothing and is not stored."""
+    """Return whether no site of the block was observed; such a block is not stored."""
     return block.present is not None and not block.present.any()
 
 
 def stack_steps(records: Sequence[StepRecord]) -> Iterator[BlockStack]:
-    """Yield whether each step was skipped: every record is in this stream."""
+    """Yield the stack of the step stream, which says for every record whether the step was skipped."""
     if records:
-        skipped = np.array([float(one.skipped) for one in records])
+        skipped = np.array([float(record.skipped) for record in records])
         yield BlockStack(STEP_LAYOUT, list(range(len(records))), skipped[:, None, None], [None] * len(records))
 
 
 def stack_blocks(records: Sequence[StepRecord], *, is_earlier: bool = False) -> Iterator[BlockStack]:
-    """Yield the blocks of records by layout, in the order in which these first come; empty ones say nothing and are
-    left out.
+    """Yield the blocks of records by layout, in the order of the layouts' first blocks; leave out empty ones.
 
     Args:
-        is_earlier: They join records that are there, and stand in streams of their own.
+        is_earlier: Whether they join stored records, which puts them into streams of their own.
     """
     alike: dict[int, list[tuple[int, Block]]] = {}
     for at, record in enumerate(records):
@@ -66,8 +65,8 @@ def stack_blocks(records: Sequence[StepRecord], *, is_earlier: bool = False) -> 
 def pack(stacks: Sequence[BlockStack]) -> list[PackedBlocks]:
     """Return the blocks of each stack as bytes."""
     together: dict[object, list[int]] = {}
-    for number, one in enumerate(stacks):
-        together.setdefault(kind(one.layout) if one.values.size < _SMALL else number, []).append(number)
+    for number, stack in enumerate(stacks):
+        together.setdefault(kind(stack.layout) if stack.values.size < _SMALL else number, []).append(number)
     packed: dict[int, PackedBlocks] = {}
     for numbers in together.values():
         few = [stacks[number] for number in numbers]
@@ -77,28 +76,29 @@ def pack(stacks: Sequence[BlockStack]) -> list[PackedBlocks]:
 
 
 class ScalarStreams:
-    """Which stream holds which name.
+    """The stream of each scalar.
 
     Args:
-        known: The layouts that are there.
-        first: Number of the first stream; that of scalars that join earlier records is `EARLIER`.
+        known: The layouts of the recording.
+        first: Part of the first stream; `EARLIER` for scalars that join stored records.
     """
 
     def __init__(self, known: Iterable[Layout], first: int = 0) -> None:
-        ours = [one for one in known if one.subject == SCALAR and (one.part >= EARLIER) == (first >= EARLIER)]
-        self._by_name = {name: one for one in ours for name in one.sites}
-        self._next = max((one.part + 1 for one in ours), default=first)
+        of_scalars = (layout for layout in known if layout.subject == SCALAR)
+        ours = [layout for layout in of_scalars if (layout.part >= EARLIER) == (first >= EARLIER)]
+        self._by_name = {name: layout for layout in ours for name in layout.sites}
+        self._next = max((layout.part + 1 for layout in ours), default=first)
 
     def stack(self, records: Sequence[StepRecord]) -> Iterator[BlockStack]:
-        """Yield the scalars of records by stream; names that are not known get one, and are known from now on."""
-        kinds = dict.fromkeys(tuple(one.scalars) for one in records)
+        """Yield the scalars of records by stream; add a stream for new names."""
+        kinds = dict.fromkeys(tuple(record.scalars) for record in records)
         for names in kinds:
             self._learn(names)
         layouts = [self._by_name[name] for names in kinds for name in names]
-        for layout in {id(one): one for one in layouts}.values():
-            rows = [list(map(one.scalars.get, layout.sites)) for one in records]
-            at = [place for place, row in enumerate(rows) if row.count(None) < len(row)]
-            rows = [rows[place] for place in at]
+        for layout in {id(layout): layout for layout in layouts}.values():
+            rows = [list(map(record.scalars.get, layout.sites)) for record in records]
+            at = [position for position, row in enumerate(rows) if row.count(None) < len(row)]
+            rows = [rows[position] for position in at]
             present = [np.array([value is not None for value in row]) if None in row else None for row in rows]
             yield BlockStack(layout, at, np.array(rows, dtype=np.float64)[:, :, None], present)
 

@@ -1,4 +1,4 @@
-"""Buckets of consecutive records: what a bucket holds of each site, made in one pass, joined, stored and read back."""
+"""Buckets of consecutive records: extremes and counts of each site, made in one pass, joined, stored and read back."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Buckets:
     Args:
         low: `(sites, buckets)` float64, the smallest finite value, NaN without one; `high` is the largest.
         non_finite: `(sites, buckets)` int64, how many values are NaN or infinite; `present`: how many are.
-        low_at: `(sites, buckets)` int64, the place of `low` in its bucket, in records; `high_at` that of `high`.
+        low_at: `(sites, buckets)` int64, the position of `low` in its bucket, in records; `high_at` that of `high`.
     """
 
     low: NDArray[np.float64]
@@ -65,10 +65,10 @@ def _bucket_few(cells: NDArray[np.float64], there: NDArray[np.bool_], count: NDA
     zero = np.zeros(count.T.shape)
     none = np.zeros(zero.shape, dtype=np.int64)
     nothing = Buckets(zero, zero, none, count.T, none, none)
-    says_something = [bool(one.any()) for one in cells]  # most counts do not, most of the time
-    others = _bucket_values(cells[says_something], there, count)
-    for one in says_something:
-        yield next(others) if one else nothing
+    has_content = [bool(cell.any()) for cell in cells]  # most counts are zero, most of the time
+    others = _bucket_values(cells[has_content], there, count)
+    for is_kept in has_content:
+        yield next(others) if is_kept else nothing
 
 
 def _bucket_values(cells: NDArray[np.float64], there: NDArray[np.bool_], count: NDArray[np.int64]) -> Iterator[Buckets]:
@@ -78,8 +78,8 @@ def _bucket_values(cells: NDArray[np.float64], there: NDArray[np.bool_], count: 
     low, low_at = _extreme(cells if is_plain else np.where(finite, cells, np.inf), np.min)
     high, high_at = _extreme(cells if is_plain else np.where(finite, cells, -np.inf), np.max)
     low[count == strange] = high[count == strange] = np.nan
-    for one in zip(low, high, strange, low_at, high_at, strict=True):
-        yield Buckets(one[0].T, one[1].T, one[2].T, count.T, one[3].T, one[4].T)
+    for lows, highs, non_finite, low_positions, high_positions in zip(low, high, strange, low_at, high_at, strict=True):
+        yield Buckets(lows.T, highs.T, non_finite.T, count.T, low_positions.T, high_positions.T)
 
 
 def bucket_buckets(parts: Sequence[Buckets], size: int) -> Buckets:
@@ -111,28 +111,28 @@ def bucket_bytes(buckets: Buckets) -> bytes:
     return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
 
 
-def read_buckets(data: bytes, shape: tuple[int, int], rows: slice = slice(None), *, with_places: bool) -> Buckets:
+def read_buckets(data: bytes, shape: tuple[int, int], rows: slice = slice(None), *, with_positions: bool) -> Buckets:
     """Return the buckets `(sites, buckets)` from their bytes, of these some rows.
 
-    Without places the last arrays are zero, and the values as narrow as they are stored.
+    Without positions the last two arrays are zero, and the values as narrow as they are stored.
     """
     parts, at = [], 0
     for _ in _ORDER:
         end = at + 4 + int.from_bytes(data[at : at + 4], "little")
         parts.append(data[at + 4 : end])
         at = end
-    low, high = ((decode if with_places else decode_narrow)(part, shape, rows) for part in parts[:2])
-    counts = [decode_counts(part, shape, rows) for part in (parts[2:] if with_places else parts[2:4])]
+    low, high = ((decode if with_positions else decode_narrow)(part, shape, rows) for part in parts[:2])
+    counts = [decode_counts(part, shape, rows) for part in (parts[2:] if with_positions else parts[2:4])]
     nowhere = all_equal(np.int64(0), low.shape)
-    return Buckets(low, high, *(counts if with_places else (*counts, nowhere, nowhere)))
+    return Buckets(low, high, *(counts if with_positions else (*counts, nowhere, nowhere)))
 
 
 def _extreme(
     cells: NDArray[np.float64], reduce: Callable[..., NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the extreme of each bucket of `(..., RATIO, sites)` and its first place; argmin is slow across memory."""
+    """Return the extreme of each bucket of `(..., RATIO, sites)` and its first position; argmin would be slower."""
     extreme = reduce(cells, axis=-2)
     at = np.zeros(extreme.shape, dtype=np.int64)
-    for place in range(RATIO - 1, -1, -1):
-        np.copyto(at, place, where=cells[..., place, :] == extreme)
+    for position in range(RATIO - 1, -1, -1):
+        np.copyto(at, position, where=cells[..., position, :] == extreme)
     return extreme, at

@@ -1,4 +1,4 @@
-"""Moves the oldest hot records of a stream into chunks, chunks into coarser tiers, and drops what retention allows.
+"""Moves the oldest hot records of a stream into chunks, chunks into coarser tiers, and thins what retention allows.
 
     hot     256 records            -> tier 1     256 records x 16 sites of one statistic
                                    -> tier 16    16 buckets of all sites (group -1)
@@ -6,8 +6,8 @@
                                    -> tier 256   16 buckets of all sites
     tier 256, 16 such rows         -> tier 256   256 buckets x 16 sites
 
-Nothing is remembered between calls: the tables show what is left to do, so a restart continues where it was.
-When a run ends, what is left becomes a chunk of fewer records; a run that goes on takes it apart again.
+No state is kept between calls: the tables show what is left to do, so a restart continues where it was. When a run
+ends, the remaining records become a smaller chunk; a run that is continued unpacks it again.
 """
 
 from collections import Counter
@@ -25,15 +25,15 @@ from ..errors import StoreError
 from ..records import Block, Layout
 from ..schema.row_statements import SCALAR, STEP, StoredStream, insert_rows, run_statement
 from ..schema.table_definitions import chunk, finding, hot, span, stream
-from .archive_chunks import GROUP, LENGTH, chunk_bytes, read_archived
+from .archive_chunks import ALL_SITES, GROUP, LENGTH, chunk_bytes, read_archived
 from .buckets import RATIO, Buckets, bucket_buckets, bucket_bytes, bucket_records, join, read_buckets
 from .hot_records import RecordTimes, hot_rows, read_span, span_bytes, take_oldest
 
-#: Rows that one call deletes at most, so that it stays short.
+#: Most rows that one call deletes, so that it stays short.
 _ROWS_AT_ONCE = 2000
 #: Steps before and after a finding that keep their full resolution.
 _AROUND = 100
-#: How many records of each stream of a recording are in chunks; of scalars and of the steps themselves, none.
+#: How many records of each stream of a recording are in chunks, except scalars and steps.
 _ARCHIVED = (
     select(stream.c.id, func.max(span.c.first + span.c.count))
     .join(span, span.c.stream == stream.c.id)
@@ -44,7 +44,7 @@ _ARCHIVED = (
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How many of the newest records of a stream are kept whole, and how many in buckets of 16; older: buckets of 256.
+    """How many of the newest records of a stream stay in full, and how many in buckets of 16; the rest: buckets of 256.
 
     Our choice: 100,000 records of 1000 tensors in full resolution take about 2 GB.
     """
@@ -106,54 +106,56 @@ def _protect(connection: Connection, number: int, key: int, before: int) -> None
 #: The tiers of buckets; the last one is not bucketed further.
 TIERS = (16, 256)
 
-# Made once: to put a statement together takes SQLAlchemy longer than to run it.
+# Built once: building a statement takes SQLAlchemy longer than running it.
 _OF: BindParameter[int] = bindparam("of")
 _NEXT_RECORD = select(func.max(span.c.first + span.c.count)).where(span.c.stream == _OF)
-_WIDE = and_(chunk.c.stream == _OF, chunk.c.tier == bindparam("of_tier"), chunk.c.site_group == -1)
+_WIDE = and_(chunk.c.stream == _OF, chunk.c.tier == bindparam("of_tier"), chunk.c.site_group == ALL_SITES)
 _WIDE_ROWS = select(chunk.c.statistic, chunk.c.first, chunk.c.data).where(_WIDE).order_by(chunk.c.first)
 _NO_MORE_WIDE = delete(chunk).where(_WIDE)
 
 
-def compact(connection: Connection, one: StoredStream, count: int = LENGTH) -> int:
+def compact(connection: Connection, stored: StoredStream, count: int = LENGTH) -> int:
     """Move the oldest hot records of a stream into chunks; return how many: `count`, or as many as there were.
 
-    Fewer than `LENGTH` may only be the last ones of a run that ends.
+    Only the last chunk of an ended run has fewer than `LENGTH` records.
     """
-    line, blocks = take_oldest(connection, one.id, count)
+    line, blocks = take_oldest(connection, stored.id, count)
     if not len(blocks):
         return 0
-    values, present = unpack_columns(blocks, range(len(one.layout.statistics)), len(one.layout.sites))
-    first = run_statement(connection, _NEXT_RECORD, {"of": one.id}).scalar() or 0
-    head = {"stream": one.id, "first": first, "count": len(line), "codec": CODEC_VERSION}
+    values, present = unpack_columns(blocks, range(len(stored.layout.statistics)), len(stored.layout.sites))
+    first = run_statement(connection, _NEXT_RECORD, {"of": stored.id}).scalar() or 0
+    head = {"stream": stored.id, "first": first, "count": len(line), "codec": CODEC_VERSION}
     bounds = {"first_step": int(line.steps[0]), "last_step": int(line.steps[-1])}
     data = span_bytes(line.steps, line.micro_steps, line.times)
     insert_rows(connection, span, [{**head, **bounds, "data": data}])
-    insert_rows(connection, chunk, list(_records(one, first, values, present)))
+    insert_rows(connection, chunk, list(_records(stored, first, values, present)))
     if len(line) == LENGTH:
-        insert_rows(connection, chunk, list(_buckets(one, first, values, present)))
-        _merge(connection, one, first)
+        insert_rows(connection, chunk, list(_buckets(stored, first, values, present)))
+        _merge(connection, stored, first)
     return len(line)
 
 
 def take_apart(connection: Connection, streams: Sequence[StoredStream]) -> None:
-    """Make the last records of a run that had ended hot again, so that more can join them."""
-    for one in streams:
+    """Unpack the last, incomplete chunks of an ended run, so that more records can follow."""
+    for stored in streams:
         query = select(span.c.id, span.c.first, span.c.count, span.c.data)
-        query = query.where(span.c.stream == one.id, span.c.count < LENGTH)
+        query = query.where(span.c.stream == stored.id, span.c.count < LENGTH)
         for key, begin, count, data in connection.execute(query).all():
-            columns = range(len(one.layout.statistics))
-            values, present, _ = read_archived(connection, one, columns, slice(None), begin, begin + count)
-            blocks = [Block(one.layout, values[:, at].T, present[at]) for at in range(count)]
-            insert_rows(connection, hot, list(hot_rows(one.id, RecordTimes(*read_span(data)), pack_alike(blocks))))
-            connection.execute(delete(chunk).where(chunk.c.stream == one.id, chunk.c.tier == 1, chunk.c.first == begin))
+            columns = range(len(stored.layout.statistics))
+            values, present, _ = read_archived(connection, stored, columns, slice(None), begin, begin + count)
+            blocks = [Block(stored.layout, values[:, at].T, present[at]) for at in range(count)]
+            insert_rows(connection, hot, list(hot_rows(stored.id, RecordTimes(*read_span(data)), pack_alike(blocks))))
+            connection.execute(
+                delete(chunk).where(chunk.c.stream == stored.id, chunk.c.tier == 1, chunk.c.first == begin)
+            )
             connection.execute(delete(span).where(span.c.id == key))
 
 
 def _records(
-    one: StoredStream, first: int, columns: NDArray[np.float64], present: NDArray[np.bool_]
+    stored: StoredStream, first: int, columns: NDArray[np.float64], present: NDArray[np.bool_]
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of tier 1, of `(statistics, records, sites)` values and `(records, sites)` presence."""
-    sites = range(0, len(one.layout.sites), GROUP)
+    sites = range(0, len(stored.layout.sites), GROUP)
     is_whole = bool(present.all())
     flags = [b"" if is_whole else encode_flags(present.T[site : site + GROUP]) for site in sites]
     for statistic, values in enumerate(columns):
@@ -164,61 +166,69 @@ def _records(
         for group, site in enumerate(sites):
             few = slice(site, site + GROUP)
             kept = strange is not None and bool(strange[:, few].any())
-            # One site that needs float64 must not widen all others.
+            # One site that needs float64 must not widen the others.
             data = chunk_bytes(np.ascontiguousarray(by_site[few]), flags[group], None if code == WIDEST else code)
-            yield _row(one, 1, statistic, group, first, len(values), data, kept=int(kept))
+            key = _ChunkKey(1, statistic, group, first)
+            yield _row(stored, key, len(values), data, kept=int(kept))
 
 
 def _buckets(
-    one: StoredStream, first: int, columns: NDArray[np.float64], present: NDArray[np.bool_]
+    stored: StoredStream, first: int, columns: NDArray[np.float64], present: NDArray[np.bool_]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the finest tier of buckets, of the same; those of zeros are one object and are packed once."""
+    """Yield the rows of the finest tier of buckets; equal buckets of zeros are one object and are packed once."""
     known: dict[int, tuple[Buckets, bytes]] = {}
     for statistic, few in enumerate(bucket_records(columns, present)):
         if id(few) not in known:
             known[id(few)] = few, bucket_bytes(few)
-        yield _row(one, TIERS[0], statistic, -1, first, few.low.shape[1], known[id(few)][1])
+        yield _row(stored, _ChunkKey(TIERS[0], statistic, ALL_SITES, first), few.low.shape[1], known[id(few)][1])
 
 
-def _merge(connection: Connection, one: StoredStream, first: int) -> None:
-    """Join the rows of all sites of a tier, once there are enough of them, into rows by group of sites.
+def _merge(connection: Connection, stored: StoredStream, first: int) -> None:
+    """Merge the wide rows of a tier, once there are enough of them, into rows by group of sites.
 
     Args:
-        first: Number of the first record of the row that has just joined them.
+        first: Number of the first record of the newest wide row.
     """
     for tier in TIERS:
         if first // (tier * RATIO) % RATIO != RATIO - 1:
             return
         first -= (RATIO - 1) * tier * RATIO
         parts: dict[int, list[Buckets]] = {}
-        shape = (len(one.layout.sites), RATIO)
-        for statistic, _, data in connection.execute(_WIDE_ROWS, {"of": one.id, "of_tier": tier}):
-            parts.setdefault(statistic, []).append(read_buckets(data, shape, with_places=True))
+        shape = (len(stored.layout.sites), RATIO)
+        for statistic, _, data in connection.execute(_WIDE_ROWS, {"of": stored.id, "of_tier": tier}):
+            parts.setdefault(statistic, []).append(read_buckets(data, shape, with_positions=True))
         rows: list[dict[str, Any]] = []
         for statistic, few in parts.items():
             whole = join(few)
             for group, site in enumerate(range(0, shape[0], GROUP)):
                 data = bucket_bytes(whole.sites(site, site + GROUP))
-                rows.append(_row(one, tier, statistic, group, first, whole.low.shape[1], data))
+                rows.append(_row(stored, _ChunkKey(tier, statistic, group, first), whole.low.shape[1], data))
             if tier != TIERS[-1]:
-                rows.append(_wide(one, tier * RATIO, statistic, first, bucket_buckets(few, tier)))
-        connection.execute(_NO_MORE_WIDE, {"of": one.id, "of_tier": tier})
+                wide, key = bucket_buckets(few, tier), _ChunkKey(tier * RATIO, statistic, ALL_SITES, first)
+                rows.append(_row(stored, key, wide.low.shape[1], bucket_bytes(wide)))
+        connection.execute(_NO_MORE_WIDE, {"of": stored.id, "of_tier": tier})
         insert_rows(connection, chunk, rows)
 
 
-def _wide(one: StoredStream, tier: int, statistic: int, first: int, buckets: Buckets) -> dict[str, Any]:
-    return _row(one, tier, statistic, -1, first, buckets.low.shape[1], bucket_bytes(buckets))
+@dataclass(frozen=True, slots=True)
+class _ChunkKey:
+    """The key of a chunk within its stream; `first` is the number of its first record."""
+
+    tier: int
+    statistic: int
+    group: int
+    first: int
 
 
 def _row(
-    one: StoredStream, tier: int, statistic: int, group: int, first: int, count: int, data: bytes, *, kept: int = 0
-) -> dict[str, Any]:
+    stored: StoredStream, key: _ChunkKey, count: int, data: bytes, *, kept: int = 0
+) -> dict[str, Any]:  # Any: values of any column
     return {
-        "stream": one.id,
-        "tier": tier,
-        "statistic": statistic,
-        "site_group": group,
-        "first": first,
+        "stream": stored.id,
+        "tier": key.tier,
+        "statistic": key.statistic,
+        "site_group": key.group,
+        "first": key.first,
         "count": count,
         "codec": CODEC_VERSION,
         "kept": kept,
@@ -226,18 +236,18 @@ def _row(
     }
 
 
-#: Numbers of a record that are compacted in one transaction, which costs as much as to compact a small stream: as many
-#: as the largest stream has.
+#: Most numbers of a record that one transaction compacts: as many as the largest stream has. A transaction costs as
+#: much as compacting a small stream.
 _AT_ONCE = 1024 * 10
 
 
 class Compactor:
-    """The hot records of a recording's streams, and what is to be done about them.
+    """Counts the hot records of a recording's streams, and compacts and thins them.
 
     Args:
-        number: Of the recording.
-        hot: How many each stream has, by its number.
-        retention: What may be thinned.
+        number: Number of the recording.
+        hot: Number of hot records by stream.
+        retention: How many records stay in full.
     """
 
     def __init__(self, number: int, hot: Mapping[int, int], retention: Retention) -> None:
@@ -247,23 +257,23 @@ class Compactor:
         self._may_thin = True
 
     def grow(self, written: Mapping[int, int]) -> None:
-        """Take how many hot records streams have got."""
+        """Add the numbers of new hot records by stream."""
         self._hot.update(written)
 
     def is_due(self, least: int = LENGTH) -> bool:
-        """Return whether a stream has that many hot records, or something may be old."""
+        """Return whether a stream has that many hot records, or some records may have to be thinned."""
         return self._may_thin or any(count >= least for count in self._hot.values())
 
     def run(self, connection: Connection, streams: Mapping[Layout, int], least: int = LENGTH) -> None:
-        """Compact the streams that have that many hot records, the first few of them; or thin what is old.
+        """Compact some of the streams with that many hot records, or else thin old records.
 
         Args:
-            streams: All of the recording, with their numbers.
+            streams: All streams of the recording, with their numbers.
         """
         due = self._due(streams, least)
         left = {
-            one.id: self._hot[one.id] - moved if (moved := compact(connection, one, count)) >= least else 0
-            for one, count in due
+            stored.id: self._hot[stored.id] - moved if (moved := compact(connection, stored, count)) >= least else 0
+            for stored, count in due
         }
         may_thin = bool(due) or thin_once(connection, self._number, self._retention)
         for key, count in left.items():
@@ -271,7 +281,7 @@ class Compactor:
         self._may_thin = may_thin
 
     def _due(self, streams: Mapping[Layout, int], least: int) -> list[tuple[StoredStream, int]]:
-        """Return streams that are to be compacted together, and how many records of each."""
+        """Return streams to compact together, and how many records of each."""
         found: list[tuple[StoredStream, int]] = []
         room = _AT_ONCE
         for layout, key in streams.items():

@@ -1,8 +1,8 @@
-"""The newest records of a stream, as they came, and the timeline of all its records.
+"""The newest, not yet compacted records of a stream, and the timeline of all its records.
 
-Records that were written together share a row. The row of a single record holds its packed block. One of several holds
-their number, their steps, micro-steps and times, the lengths of their blocks, and the blocks; its own step, micro-step
-and time are those of the first of them.
+Records that were written together share a row. The row of a single record holds its packed block. The row of several
+records holds their number, their steps, micro-steps and times, the lengths of their blocks, and the blocks; its own
+step, micro-step and time are those of the first record.
 """
 
 import struct
@@ -21,17 +21,17 @@ from ..errors import StoreDamaged
 from ..schema.row_statements import insert_rows, run_statement
 from ..schema.table_definitions import hot, span, stream
 
-#: A row of `hot`, or its beginning. Any: the types of columns that it has.
+#: A row of `hot`, possibly with only the first bytes of `data`. Any: the types of its columns.
 _Row = Row[*tuple[Any, ...]]
-#: Stands beside a row of several records, as `PACK_VERSION` beside that of one.
+#: The codec of a row of several records; that of a single record is `PACK_VERSION`.
 _SEVERAL = PACK_VERSION + 1
-#: Records of a row: more would make a reader of the newest read many that it does not want.
+#: Most records of a row: a reader of the newest records reads whole rows.
 _MOST = 64
 _COUNT = struct.Struct("<I")
-#: Bytes of a row in which all its steps, micro-steps and times stand.
+#: Bytes at the start of a row that hold all its steps, micro-steps and times.
 _LINE_BYTES = _COUNT.size + 24 * _MOST
 
-# Made once: to put a statement together takes SQLAlchemy longer than to run it.
+# Built once: building a statement takes SQLAlchemy longer than running it.
 _OF, _FIRST = bindparam("of", type_=BigInteger), bindparam("first", type_=BigInteger)
 _EARLIER = select(func.max(hot.c.step)).where(hot.c.stream == _OF, hot.c.step < _FIRST).scalar_subquery()
 _BETWEEN = (
@@ -58,7 +58,7 @@ _UP_TO = delete(hot).where(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordTimes:
-    """When some records were: `steps` and `micro_steps` `(n,)` int64, `times` float64."""
+    """The steps and times of some records: `steps` and `micro_steps` `(n,)` int64, `times` float64."""
 
     steps: NDArray[np.int64]
     micro_steps: NDArray[np.int64]
@@ -83,7 +83,7 @@ class RecordTimes:
             return RecordTimes(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
         if len(parts) == 1:
             return parts[0]
-        columns = zip(*((one.steps, one.micro_steps, one.times) for one in parts), strict=True)
+        columns = zip(*((part.steps, part.micro_steps, part.times) for part in parts), strict=True)
         return RecordTimes(*(np.concatenate(column) for column in columns))
 
     def tobytes(self) -> bytes:
@@ -113,7 +113,7 @@ def hot_rows(
 
 
 def read_lines(connection: Connection, key: int, first: int, last: int) -> RecordTimes:
-    """Return when the hot records of a stream between two steps were, both included."""
+    """Return the steps and times of the hot records of a stream between two steps, both included."""
     found = connection.execute(_LINES_BETWEEN, {"of": key, "first": first, "last": last}).all()
     whole = RecordTimes.joined([_line(row) for row in found])
     return whole[_between(whole, first, last)]
@@ -156,7 +156,7 @@ def read_newest(connection: Connection, key: int) -> tuple[int, int] | None:
 
 
 def count_hot(connection: Connection, number: int) -> dict[int, int]:
-    """Return by stream of recording `number`: its hot records."""
+    """Return the number of hot records by stream of recording `number`."""
     query = (
         select(hot.c.stream, hot.c.codec, func.substr(hot.c.data, 1, _COUNT.size))
         .join(stream, hot.c.stream == stream.c.id)
@@ -174,7 +174,7 @@ def _between(line: RecordTimes, first: int, last: int) -> slice:
 
 
 def _line(row: _Row) -> RecordTimes:
-    """Return when the records of a row were; of `data` the beginning is enough."""
+    """Return the steps and times of the records of a row; the first bytes of `data` are enough."""
     if row.codec != _SEVERAL:
         return RecordTimes(np.array([row.step]), np.array([row.micro_step]), np.array([row.time], dtype=np.float64))
     count = _size(row)
@@ -206,13 +206,13 @@ def _size(row: _Row) -> int:
 
 
 def _damaged(row: _Row) -> StoreDamaged:
-    return StoreDamaged(f"the newest records from step {row.step} on are not as long as they announce")
+    return StoreDamaged(f"the newest records from step {row.step} on are shorter than their header says")
 
 
 #: Bounds of a step that mean "from the start" and "to the end".
 FIRST, LAST = -(2**62), 2**62
 
-# Made once: to put a statement together takes SQLAlchemy longer than to run it.
+# Built once: building a statement takes SQLAlchemy longer than running it.
 _SPANS = (
     select(span.c.first, span.c.data)
     .where(
@@ -250,7 +250,7 @@ def span_bytes(steps: NDArray[np.int64], micro_steps: NDArray[np.int64], times: 
 
 @lru_cache(maxsize=512)  # a span is the same for every series of its stream, and took a fifth of reading one
 def read_span(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return what `span_bytes` was given; arrays that are not to be written to."""
+    """Return what `span_bytes` was given, as read-only arrays."""
     parts, at = [], 0
     for _ in range(3):
         size = int.from_bytes(data[at : at + 4], "little")

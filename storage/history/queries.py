@@ -12,9 +12,37 @@ from tsdownsample import MinMaxDownsampler
 from ..metric_series import ROOT_SITE, Matrix, Series, split_metric
 from ..records import Layout
 from ..schema.row_statements import SCALAR, STEP, StoredStream, read_streams
-from .archive_chunks import choose_tier, read_hot, read_region, read_strange, segments
+from .archive_chunks import ArchiveRegion, choose_tier, read_hot, read_region, read_strange, segments
 from .buckets import Buckets
-from .hot_records import Timeline, read_timeline
+from .hot_records import FIRST, LAST, Timeline, read_timeline
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesQuery:
+    """The request for one series.
+
+    Args:
+        call: Which call of the site in a step, 0 for the first.
+        steps: The first and the last step, both included.
+        limit: Most points of the answer.
+    """
+
+    site: str
+    metric: str
+    rank: int = 0
+    call: int = 0
+    steps: tuple[int, int] = (FIRST, LAST)
+    limit: int = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixQuery:
+    """The request for one metric over all sites; `limit` is the most columns of the answer."""
+
+    metric: str
+    rank: int = 0
+    steps: tuple[int, int] = (FIRST, LAST)
+    limit: int = 500
 
 
 def select_points(values: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
@@ -60,16 +88,8 @@ class MatrixPart:
     present: NDArray[np.int64]
 
 
-def join_series(
-    parts: Sequence[Points],
-    site: str,
-    metric: str,
-    rank: int,
-    call: int,
-    limit: int,
-    total: int | None = None,
-) -> Series:
-    """Return the series that parts (steps, micro-steps, values, times) make up, thinned to `limit` points.
+def join_series(parts: Sequence[Points], query: SeriesQuery, *, total: int | None = None) -> Series:
+    """Return the series that parts (steps, micro-steps, values, times) make up, thinned to the query's limit.
 
     Args:
         total: How many points there are, where the parts are thinned already.
@@ -80,47 +100,63 @@ def join_series(
     if len(parts) > 1:
         order = np.lexsort((micro_steps, steps))
         steps, values, times = steps[order], values[order], times[order]
-    kept = select_points(values, limit)
+    kept = select_points(values, query.limit)
     return Series(
-        site, metric, steps[kept], values[kept], times[kept], len(values) if total is None else total, rank, call
+        site=query.site,
+        metric=query.metric,
+        steps=steps[kept],
+        values=values[kept],
+        times=times[kept],
+        total=len(values) if total is None else total,
+        rank=query.rank,
+        call=query.call,
     )
 
 
 def every_record(
     sites: tuple[str, ...], steps: NDArray[np.int64], values: NDArray[np.float64], present: NDArray[np.bool_]
 ) -> MatrixPart:
-    """Return columns of one record each, from values and presence `(records, sites)`."""
+    """Return a part with one column per record, from values and presence `(records, sites)`."""
     usable = present & np.isfinite(values)
     low = np.where(usable, values, np.nan).T
     return MatrixPart(sites, steps, low, low, (present & ~usable).T.astype(np.int64), present.T.astype(np.int64))
 
 
-def join_matrix(parts: Sequence[MatrixPart], metric: str, rank: int, limit: int) -> Matrix:
-    """Join several streams into a matrix: sites one below the other, steps side by side, in at most `limit` columns."""
+def join_matrix(parts: Sequence[MatrixPart], query: MatrixQuery) -> Matrix:
+    """Join several streams into a matrix: a row per site, steps side by side, within the query's limit of columns."""
     sites = tuple(dict.fromkeys(site for part in parts for site in part.sites))
     starts = np.unique(np.concatenate([part.starts for part in parts])) if parts else np.empty(0, np.int64)
-    starts = starts[:: max(-(-len(starts) // max(limit, 1)), 1)]
+    starts = starts[:: max(-(-len(starts) // max(query.limit, 1)), 1)]
     shape = (len(sites), len(starts))
     low, high = np.full(shape, np.nan), np.full(shape, np.nan)
     non_finite, present = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    place = {site: at for at, site in enumerate(sites)}
+    position = {site: at for at, site in enumerate(sites)}
     touched: set[str] = set()
     for part in parts:
         if not len(part.starts):
             continue
         column = np.searchsorted(starts, part.starts, "right") - 1
         begins = np.flatnonzero(np.diff(column, prepend=-1))
-        at = _index(np.array([place[site] for site in part.sites]), column[begins])
+        at = _index(np.array([position[site] for site in part.sites]), column[begins])
         least, most = _fold(np.fmin, part.low, begins), _fold(np.fmax, part.high, begins)
         strange, count = _fold(np.add, part.non_finite, begins), _fold(np.add, part.present, begins)
-        if touched.isdisjoint(part.sites):  # there is nothing yet to be joined with
+        if touched.isdisjoint(part.sites):  # no other part has these sites yet
             low[at], high[at], non_finite[at], present[at] = least, most, strange, count
         else:
             low[at], high[at] = np.fmin(low[at], least), np.fmax(high[at], most)
             non_finite[at] += strange
             present[at] += count
         touched.update(part.sites)
-    return Matrix(metric, sites, starts, low, high, non_finite, present, rank)
+    return Matrix(
+        metric=query.metric,
+        sites=sites,
+        steps=starts,
+        low=low,
+        high=high,
+        non_finite=non_finite,
+        present=present,
+        rank=query.rank,
+    )
 
 
 def _fold(combine: np.ufunc, values: NDArray[Any], begins: NDArray[np.int64]) -> NDArray[Any]:  # Any: floats or counts
@@ -146,8 +182,8 @@ def _fold(combine: np.ufunc, values: NDArray[Any], begins: NDArray[np.int64]) ->
 
 
 def _index(rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Any:  # Any: slices or arrays, whatever indexes
-    """Return rows crossed with columns; as slices, which are many times faster, where nothing is skipped."""
-    spans = [slice(int(one[0]), int(one[-1]) + 1) if _is_run(one) else None for one in (rows, columns)]
+    """Return an index of rows crossed with columns; slices, which are many times faster, if nothing is skipped."""
+    spans = [slice(int(numbers[0]), int(numbers[-1]) + 1) if _is_run(numbers) else None for numbers in (rows, columns)]
     return tuple(spans) if None not in spans else np.ix_(rows, columns)
 
 
@@ -179,50 +215,44 @@ def list_metrics(layouts: Sequence[Layout]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def read_series(
-    connection: Connection, number: int, rank: int, site: str, metric: str, call: int, first: int, last: int, limit: int
-) -> Series:
-    """Return one series of recording `number`, at most `limit` points of it."""
+def read_series(connection: Connection, number: int, query: SeriesQuery) -> Series:
+    """Return one series of recording `number`."""
     parts: list[Points] = []
     total = 0
-    for one, row, column in _places(connection, number, site, metric, call):
-        line = read_timeline(connection, one.id, first, last)
-        at, values, count = _points(connection, one, line, row, column, limit)
+    for stored, row, column in _cells(connection, number, query):
+        line = read_timeline(connection, stored.id, *query.steps)
+        at, values, count = _points(connection, stored, line, row, column, query.limit)
         total += count
         parts.append((line.steps[at], line.micro_steps[at], values, line.times[at]))
-    return join_series(parts, site, metric, rank, call, limit, total)
+    return join_series(parts, query, total=total)
 
 
-def read_matrix(
-    connection: Connection, number: int, rank: int, metric: str, first: int, last: int, limit: int
-) -> Matrix:
-    """Return one metric over all sites of recording `number` in at most `limit` columns."""
-    subject, statistic = split_metric(metric)
+def read_matrix(connection: Connection, number: int, query: MatrixQuery) -> Matrix:
+    """Return one metric over all sites of recording `number`."""
+    subject, statistic = split_metric(query.metric)
     parts: list[MatrixPart] = []
-    for one in read_streams(connection, number, subject):
-        rows = first_calls(one.layout)
-        if subject == SCALAR or statistic not in one.layout.statistics or not rows:
+    for stored in read_streams(connection, number, subject):
+        rows = first_calls(stored.layout)
+        if subject == SCALAR or statistic not in stored.layout.statistics or not rows:
             continue
-        line = read_timeline(connection, one.id, first, last)
-        column = one.layout.statistics.index(statistic)
-        parts += _columns(connection, one, line, column, rows, limit)
-    return join_matrix(parts, metric, rank, limit)
+        line = read_timeline(connection, stored.id, *query.steps)
+        column = stored.layout.statistics.index(statistic)
+        parts += _columns(connection, stored, line, column, rows, query.limit)
+    return join_matrix(parts, query)
 
 
 def _points(
-    connection: Connection, one: StoredStream, line: Timeline, row: int, column: int, limit: int
+    connection: Connection, stored: StoredStream, line: Timeline, row: int, column: int, limit: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:
-    """Return places in a timeline and values of at least `limit` points of one row, extremes and non-finite ones among
-    them.
-
-    The last is how many values there are.
+    """Return positions in a timeline and values of at least `limit` points of one row, with extremes and non-finite
+    ones, and the number of all values.
     """
     rows = slice(row, row + 1)
     parts: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
     strange: list[tuple[int, NDArray[np.int64]]] = []
     total = 0
-    for tier, begin, end in segments(connection, one, line, choose_tier(len(line), -(-limit // 2))):
-        region = read_region(connection, one, column, rows, begin, end, tier, places=True)
+    for tier, begin, end in segments(connection, stored, line, choose_tier(len(line), -(-limit // 2))):
+        region = read_region(connection, stored, ArchiveRegion(column, rows, begin, end, tier), with_positions=True)
         starts = np.arange(begin, end, tier)
         finite = np.flatnonzero(region.present[0] > region.non_finite[0])
         parts.append((starts[finite] + region.low_at[0, finite], region.low[0, finite]))
@@ -232,8 +262,8 @@ def _points(
             strange.append((tier, odd))
         total += int(region.present.sum())
     for tier, odd in strange:
-        parts.append(read_strange(connection, one, column, row, odd[spaced(len(odd), limit)], tier))
-    late, present = read_hot(connection, one, line, [column], rows)
+        parts.append(read_strange(connection, stored, column, row, odd[spaced(len(odd), limit)], tier))
+    late, present = read_hot(connection, stored, line, [column], rows)
     here = np.flatnonzero(present[:, 0])
     parts.append((line.offset + line.archived + here, late[0, here, 0]))
     ordinals, first = np.unique(np.concatenate([at for at, _ in parts]), return_index=True)
@@ -242,31 +272,30 @@ def _points(
 
 
 def _columns(
-    connection: Connection, one: StoredStream, line: Timeline, column: int, rows: list[int], limit: int
+    connection: Connection, stored: StoredStream, line: Timeline, column: int, rows: list[int], limit: int
 ) -> Iterator[MatrixPart]:
     """Yield buckets of one statistic over a timeline, the hot records as buckets of one."""
-    sites = tuple(one.layout.sites[row] for row in rows)
-    everything = slice(None)
-    for tier, begin, end in segments(connection, one, line, choose_tier(len(line), -(-limit // 4))):
-        region = read_region(connection, one, column, everything, begin, end, tier, places=False)
+    sites = tuple(stored.layout.sites[row] for row in rows)
+    for tier, begin, end in segments(connection, stored, line, choose_tier(len(line), -(-limit // 4))):
+        region = read_region(
+            connection, stored, ArchiveRegion(column, slice(None), begin, end, tier), with_positions=False
+        )
         steps = line.steps[begin - line.offset : end - line.offset : tier]
         few = region if len(rows) == len(region.low) else Buckets(*(array[rows] for array in region.arrays()))
         yield MatrixPart(sites, steps, few.low, few.high, few.non_finite, few.present)
-    values, there = read_hot(connection, one, line, [column])
+    values, there = read_hot(connection, stored, line, [column])
     yield every_record(sites, line.steps[line.archived :], values[0][:, rows], there[:, rows])
 
 
-def _places(
-    connection: Connection, number: int, site: str, metric: str, call: int
-) -> Iterator[tuple[StoredStream, int, int]]:
+def _cells(connection: Connection, number: int, query: SeriesQuery) -> Iterator[tuple[StoredStream, int, int]]:
     """Yield every stream, row and column that holds values of that series."""
-    if metric.startswith(f"{SCALAR}/"):
-        subject, name, statistic = SCALAR, metric.partition("/")[2], "value"
-        if site != ROOT_SITE or call:
+    if query.metric.startswith(f"{SCALAR}/"):
+        subject, name, statistic = SCALAR, query.metric.partition("/")[2], "value"
+        if query.site != ROOT_SITE or query.call:
             return
     else:
-        (subject, statistic), name = split_metric(metric), site
-    for one in read_streams(connection, number, subject):
-        row = row_of(one.layout, name, call)
-        if row is not None and statistic in one.layout.statistics:
-            yield one, row, one.layout.statistics.index(statistic)
+        (subject, statistic), name = split_metric(query.metric), query.site
+    for stored in read_streams(connection, number, subject):
+        row = row_of(stored.layout, name, query.call)
+        if row is not None and statistic in stored.layout.statistics:
+            yield stored, row, stored.layout.statistics.index(statistic)

@@ -1,4 +1,4 @@
-"""The stored records again, oldest first, as they were written."""
+"""Reads back stored records, oldest first, as they were written."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -14,7 +14,7 @@ from ..schema.table_definitions import event, histogram
 from .archive_chunks import read_values
 from .hot_records import read_timeline
 
-#: Records that are read, and held, at a time.
+#: Records that are read at a time.
 WINDOW = 128
 
 _Key = tuple[int, int]
@@ -23,9 +23,9 @@ _Key = tuple[int, int]
 def replay(
     read: Callable[[], AbstractContextManager[Connection]], number: int, first: int, last: int, limit: int | None
 ) -> Iterator[StepRecord]:
-    """Record of recording `number` between two steps; with `limit`, the newest that many.
+    """Yield the records of recording `number` between two steps; with `limit`, only that many of the newest.
 
-    No transaction is held while the caller works with a record.
+    No transaction is open while the caller works with a record.
     """
     with read() as connection:
         streams = read_streams(connection, number, STEP)
@@ -49,17 +49,17 @@ def _window(connection: Connection, number: int, first: int, last: int) -> list[
     scalars: dict[_Key, dict[str, float]] = {}
     keys: list[_Key] = []
     moments: list[tuple[float, bool]] = []
-    for one in read_streams(connection, number):
-        line = read_timeline(connection, one.id, first, last)
-        values, present = read_values(connection, one, line, range(len(one.layout.statistics)))
+    for stored in read_streams(connection, number):
+        line = read_timeline(connection, stored.id, first, last)
+        values, present = read_values(connection, stored, line, range(len(stored.layout.statistics)))
         at = list(zip(line.steps.tolist(), line.micro_steps.tolist(), strict=True))
-        if one.layout.subject == STEP:
+        if stored.layout.subject == STEP:
             keys = at
             moments = list(zip(line.times.tolist(), (values[0, :, 0] != 0).tolist(), strict=True))
-        elif one.layout.subject == SCALAR:
-            _add_scalars(scalars, at, one.layout.sites, values[0], present)
+        elif stored.layout.subject == SCALAR:
+            _add_scalars(scalars, at, stored.layout.sites, values[0], present)
         else:
-            _add_blocks(blocks, at, one, values, present)
+            _add_blocks(blocks, at, stored, values, present)
     return [
         StepRecord(
             step=key[0],
@@ -90,11 +90,11 @@ def _add_scalars(
 def _add_blocks(
     blocks: dict[_Key, list[Block]],
     keys: list[_Key],
-    one: StoredStream,
+    stored: StoredStream,
     values: NDArray[np.float64],
     present: NDArray[np.bool_],
 ) -> None:
-    whole, layout = [bool(row.all()) for row in present], shown_layout(one.layout)
+    whole, layout = [bool(row.all()) for row in present], shown_layout(stored.layout)
     for at, key in enumerate(keys):
         block = np.ascontiguousarray(values[:, at].T)
         if whole[at]:

@@ -1,4 +1,4 @@
-"""Engines for run files and databases, set up in the right order, and their errors in our words."""
+"""Engines for run files and databases, and the translation of their errors to `StoreError`s."""
 
 import os
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def file_writer(path: Path) -> Engine:
 def file_reader(path: Path) -> Engine:
     """Return an engine whose connections read the file and never write, checkpoint or block its writer.
 
-    On media where the two files beside a run cannot be made, it is opened as immutable, if no log is left over.
+    On a read-only medium, where SQLite cannot create its log, the file is opened as immutable if no log is left over.
     """
     log = Path(f"{path}-wal")
     mode = "ro"
@@ -73,14 +73,14 @@ _inherited: list[object] = []
 
 
 @contextmanager
-def in_our_words(place: object) -> Iterator[None]:
-    """Translate errors of the database into `StoreError`s that name the place."""
+def store_errors(location: object) -> Iterator[None]:
+    """Translate errors of the database to `StoreError`s that name the location."""
     try:
         yield
     except DBAPIError as error:
-        raise _translate(place, str(error.orig)) from error
+        raise _translate(location, str(error.orig)) from error
     except SQLAlchemyError as error:
-        raise StoreError(f"{place}: {error}") from error
+        raise StoreError(f"{location}: {error}") from error
 
 
 def _file_engine(path: Path, mode: str, **pool: int) -> Engine:
@@ -98,11 +98,16 @@ def _on_connect(engine: Engine, pragmas: tuple[str, ...]) -> None:
             connection.execute(f"PRAGMA {pragma}").fetchall()
 
 
-def _translate(place: object, words: str) -> StoreError:
-    if "malformed" in words or "not a database" in words or "no such table" in words or "no such column" in words:
-        return StoreDamaged(f"{place} cannot be read as a run: {words}; restore it from a copy or delete it")
-    if "locked" in words:
-        return StoreUnavailable(f"{place} is locked by another process for more than 5 s: {words}")
-    if "full" in words:
-        return StoreUnavailable(f"{place} cannot grow, the disk is full: {words}; free space and go on")
-    return StoreUnavailable(f"{place} cannot be used: {words.strip()}; check that it exists and may be written")
+def _translate(location: object, message: str) -> StoreError:
+    if (
+        "malformed" in message
+        or "not a database" in message
+        or "no such table" in message
+        or "no such column" in message
+    ):
+        return StoreDamaged(f"{location} cannot be read as a run: {message}; restore it from a copy or delete it")
+    if "locked" in message:
+        return StoreUnavailable(f"{location} is locked by another process for more than 5 s: {message}")
+    if "full" in message:
+        return StoreUnavailable(f"{location} cannot grow, the disk is full: {message}; free space and go on")
+    return StoreUnavailable(f"{location} cannot be used: {message.strip()}; check that it exists and may be written")

@@ -30,18 +30,18 @@ from .table_definitions import event, former, histogram, hot, recording, stream
 
 
 def touch(connection: Connection, number: int, **values: object) -> None:
-    """Mark recording `number` as changed now by its writer, with new values for its row."""
+    """Mark recording `number` as changed now by its writer, which is its heartbeat, and set values of its row."""
     changed = {"updated_at": time.time(), **values}
     new = {f"new_{name}": value for name, value in changed.items()}
     run_statement(connection, _touching(tuple(changed)), {"of": number, **new})
 
 
 def mark_changed(connection: Connection, number: int) -> None:
-    """Mark recording `number` as changed by somebody else, which is no sign of life of its writer."""
+    """Mark recording `number` as changed by another process; the heartbeat of its writer stays."""
     connection.execute(_touching(()), {"of": number})
 
 
-@lru_cache(maxsize=16)  # to put a statement together takes SQLAlchemy longer than to run it
+@lru_cache(maxsize=16)  # building a statement takes SQLAlchemy longer than running it
 def _touching(names: tuple[str, ...]) -> Update:
     new: dict[str, BindParameter[Any]] = {name: bindparam(f"new_{name}") for name in names}  # Any: of any column
     return update(recording).where(recording.c.id == bindparam("of")).values(revision=recording.c.revision + 1, **new)
@@ -50,27 +50,26 @@ def _touching(names: tuple[str, ...]) -> Update:
 def run_statement(
     connection: Connection, statement: Executable, values: Mapping[str, object]
 ) -> CursorResult[*tuple[Any, ...]]:  # Any: the statement's columns
-    """Run a statement that is made once, in a third of the time that SQLAlchemy takes for others; return the answer.
+    """Run a statement that is compiled once, in a third of SQLAlchemy's own time; return the result.
 
-    The driver gets the values, and the caller what it answers, as they are: plain numbers, text, bytes or None.
+    Values pass to and from the driver as they are: plain numbers, text, bytes or None.
     """
-    text, names, fixed = _words(statement, connection.dialect)
+    text, names, fixed = _compiled(statement, connection.dialect)
     given = {**fixed, **values}
     return connection.exec_driver_sql(text, tuple([given[name] for name in names]) if names else given)
 
 
 @lru_cache(maxsize=32)
-def _words(statement: Executable, dialect: Dialect) -> tuple[str, tuple[str, ...], dict[str, Any]]:  # Any: as above
-    """Return a statement in the driver's own words, the order of its values (none if they go by name), and its
-    constants."""
+def _compiled(statement: Executable, dialect: Dialect) -> tuple[str, tuple[str, ...], dict[str, Any]]:  # Any: as above
+    """Return the SQL of a statement for the driver, the order of its values (none if they go by name) and constants."""
     made = statement.compile(dialect=dialect)  # type: ignore[attr-defined]  # every statement of ours has it
     return str(made), tuple(made.positiontup or ()), dict(made.params)
 
 
 def insert_rows(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:  # Any: values of any column
-    """Add rows by one statement; none is fine.
+    """Insert rows, possibly none, with one statement.
 
-    The driver gets the values as they are: they must be plain numbers, text, bytes or None, in one set of columns.
+    Values pass to the driver as they are: plain numbers, text, bytes or None, with the same columns in each row.
     """
     if rows:
         text, names = _insertion(table, connection.dialect, tuple(rows[0]))
@@ -79,13 +78,13 @@ def insert_rows(connection: Connection, table: Table, rows: list[dict[str, Any]]
 
 @lru_cache(maxsize=16)
 def _insertion(table: Table, dialect: Dialect, columns: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """Return the statement in the driver's own words, and the order of its values; none where it takes them by name."""
+    """Return the SQL of an insertion for the driver, and the order of its values (none if they go by name)."""
     made = insert(table).inline().compile(dialect=dialect, column_keys=list(columns))
     return str(made), tuple(made.positiontup or ())
 
 
 def remove_record(connection: Connection, number: int, step: int, micro_step: int) -> None:
-    """Remove from recording `number` a record that shares its rows with no other, and what is rare of it."""
+    """Remove a record, its histograms and its events from recording `number`; it must not share rows with others."""
     ours = hot.c.stream.in_(select(stream.c.id).where(stream.c.recording == number))
     connection.execute(delete(hot).where(ours, hot.c.step == step, hot.c.micro_step == micro_step))
     for table in (histogram, event):
@@ -96,20 +95,20 @@ def remove_record(connection: Connection, number: int, step: int, micro_step: in
 def replace_rows(
     connection: Connection, table: Table, number: int, rows: Iterable[dict[str, Any]], key: Sequence[str]
 ) -> None:
-    """Add rows to recording `number`, each in the place of the one with the same key."""
+    """Add rows to recording `number`; each replaces the row with the same key."""
     for row in rows:
         same = and_(table.c.recording == number, *(table.c[name] == row[name] for name in key))
         connection.execute(table.delete().where(same))
         connection.execute(insert(table).values(recording=number, **row))
 
 
-#: The stream that every record has a row in: whether the step was skipped. Never shown as a layout.
+#: The stream with a row for every record: whether the step was skipped. Never shown as a layout.
 STEP = "step"
 STEP_LAYOUT = Layout(STEP, ("",), ("skipped",), ("uint64",))
-#: The streams of scalars: their names stand where sites stand elsewhere. Never shown as layouts.
+#: The streams of scalars: their layouts have names as sites. Never shown as layouts.
 SCALAR = "scalar"
-#: What joins records that were there already stands in streams of its own, so that each grows at its end alone; their
-#: layouts are numbered from here on, and shown without it.
+#: Observations that join stored records have streams of their own, so that every stream only grows at its end. The
+#: parts of their layouts are numbered from here on, and shown without this offset.
 EARLIER = 1 << 20
 
 
@@ -122,7 +121,7 @@ class StoredStream:
 
 
 def earlier_layout(layout: Layout) -> Layout:
-    """Return the layout of the stream that holds what joins records of this layout's later."""
+    """Return the layout of the stream for observations that join stored records of this layout."""
     return replace(layout, part=layout.part + EARLIER)
 
 
@@ -139,8 +138,8 @@ def read_streams(connection: Connection, number: int, subject: str | None = None
     return [StoredStream(key, read_layout(data)) for key, data in connection.execute(query)]
 
 
-#: Structures that are kept of one recording; those of a model that changes more often are its newest from then on. Our
-#: choice: a megabyte of a model of a thousand modules.
+#: Most former structures of a recording; later changes only replace the newest structure. Our choice: a megabyte for a
+#: model of a thousand modules.
 MOST_FORMER = 100
 
 
@@ -163,7 +162,7 @@ def keep_former(connection: Connection, number: int, data: bytes, last: tuple[in
 
 
 def read_former(connection: Connection, number: int) -> tuple[FormerStructure, ...]:
-    """Return the former structures of recording `number`, oldest first; none of a store made before they were kept."""
+    """Return the former structures of recording `number`, oldest first; none in a store of an older version."""
     if not inspect(connection).has_table(former.name):
         return ()
     query = select(former.c.step, former.c.micro_step, former.c.data).where(former.c.recording == number)

@@ -1,8 +1,8 @@
-"""The tables, once for SQLite and PostgreSQL, and the numbered steps that bring an older store to them.
+"""The tables, for SQLite and PostgreSQL, and the numbered migrations of older stores.
 
-A SQLite run file holds one recording, a PostgreSQL schema holds many. A *recording* is one rank of one run. Whatever
-belongs to it refers to its number, packed data to its stream's. To change a table: change it here, and append one step
-to `MIGRATIONS` that does the same to an existing store.
+A SQLite run file holds one recording, a PostgreSQL schema holds many. A *recording* is one rank of one run. Its rows
+refer to its number, packed data to the number of a stream. To change a table: change it here, and append a migration to
+`MIGRATIONS` that makes the same change in an existing store.
 """
 
 from collections.abc import Callable
@@ -31,11 +31,11 @@ _Id = BigInteger().with_variant(Integer, "sqlite")
 
 #: Tables of a run file; all tables of a PostgreSQL schema but those of `people`.
 recorded = MetaData()
-#: Tables of what people add; in the catalogue of a folder of run files.
+#: Tables of names, tags, remarks and muted rules; in the catalogue of a folder of run files.
 people = MetaData()
 #: Tables that only the catalogue of a folder has.
 folder = MetaData()
-#: Tables that only a PostgreSQL schema has, made when they are first needed.
+#: Tables that only a PostgreSQL schema has, created on first use.
 server = MetaData()
 
 meta = Table("meta", recorded, Column("key", Text, primary_key=True), Column("value", Text, nullable=False))
@@ -69,7 +69,7 @@ recording = Table(
     UniqueConstraint("run", "rank"),
 )
 
-#: What `structure` was before, for the records up to that step and micro-step.
+#: Former values of `structure`, for the records up to that step and micro-step.
 former = Table(
     "former_structure",
     recorded,
@@ -107,7 +107,7 @@ span = Table(
     UniqueConstraint("stream", "first"),
 )
 
-#: The newest records of a stream, one packed block each, as they came.
+#: The newest records of a stream, not yet compacted.
 hot = Table(
     "hot",
     recorded,
@@ -122,7 +122,7 @@ hot = Table(
 )
 
 #: One statistic of a group of sites (-1: all) over many records (tier 1) or many buckets of `tier` records.
-#: What is `kept` is never thinned away: it holds non-finite values.
+#: A chunk that is `kept` is never thinned: it holds non-finite values or is near a finding.
 chunk = Table(
     "chunk",
     recorded,
@@ -210,7 +210,7 @@ muted = Table(
     Column("site", Text, primary_key=True),
 )
 
-#: What the run files of a folder said of themselves when they had that signature.
+#: Cached summaries of the run files of a folder, with the signature of the file.
 listed = Table(
     "listed",
     folder,
@@ -219,8 +219,8 @@ listed = Table(
     Column("summary", Text, nullable=False),
 )
 
-#: What stands in the mailboxes of runs.
-letter = Table(
+#: Documents of the control channels of runs.
+control_document = Table(
     "letter",
     server,
     Column("run", Text, primary_key=True),
@@ -257,10 +257,10 @@ SCHEMA_VERSION = len(MIGRATIONS)
 
 
 def schema_version(connection: Connection) -> int:
-    """Return the version of the tables that stand, 0 for an empty place.
+    """Return the schema version of a database, 0 if it is empty.
 
     Raises:
-        StoreDamaged: Tables stand that are not ours.
+        StoreDamaged: The database has tables of another program.
     """
     names = inspect(connection).get_table_names()
     if "meta" not in names:
@@ -272,27 +272,27 @@ def schema_version(connection: Connection) -> int:
 
 
 def check_version(connection: Connection) -> int:
-    """Return the version of a store that this version of mindscope can read.
+    """Return the schema version, if this version of mindscope can read it.
 
     Raises:
         StoreTooNew: The store was written by a newer mindscope.
         StoreUnfinished: There is no version.
     """
     version = schema_version(connection)
-    place = connection.engine.url.database
+    name = connection.engine.url.database
     if version > SCHEMA_VERSION:
         raise StoreTooNew(
-            f"{place} has schema version {version}, this mindscope reads up to {SCHEMA_VERSION}; upgrade mindscope"
+            f"{name} has schema version {version}, this mindscope reads up to {SCHEMA_VERSION}; upgrade mindscope"
         )
     if version == 0:
         raise StoreUnfinished(
-            f"{place} holds no run: it has no schema version; its first transaction was never finished"
+            f"{name} holds no run: it has no schema version; its first transaction was never finished"
         )
     return version
 
 
 def upgrade(connection: Connection) -> list[str]:
-    """Bring the tables to today's version; return what was done, one line a step, empty when they were there.
+    """Bring the tables to the current version; return a line per migration.
 
     Raises:
         StoreTooNew: The store was written by a newer mindscope.

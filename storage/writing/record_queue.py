@@ -1,4 +1,4 @@
-"""What waits between a training and the thread that writes, and when that thread takes it."""
+"""The queue of records between a training and the writer thread, and the policies of when that thread takes them."""
 
 import threading
 import time
@@ -11,25 +11,25 @@ from ..run_info import Structure
 
 Item = StepRecord | Structure
 
-#: Records that may wait unless somebody says otherwise, and all that kill -9 can lose: half a second of steps of 5 ms.
-#: Bursts of half as many share what a transaction costs (our choice).
+#: Records that may wait by default, which is also what kill -9 can lose: half a second of steps of 5 ms.
+#: Half as many wake the writer thread, so that they share a transaction (our choice).
 CAPACITY = 128
-#: How long a training waits at a full queue for a writer that makes no progress; then it loses observations instead.
+#: Seconds that a training waits at a full queue for a writer that makes no progress; then records are dropped.
 _ROOM_WAIT_S = 5.0
 
 
 class RecordQueue:
-    """A bounded queue of records and structures, of which a structure is never lost.
+    """A bounded queue of records and structures; a structure is never lost.
 
-    The training thread pays for one append. Counts only ever grow; who waits for one is woken when it does.
+    `put` costs the training thread one append. The counts only grow, and threads that wait for one are woken.
 
     Args:
         capacity: Records that may wait.
-        is_worth_waiting: Whether the training may wait for room now; without it the oldest record is lost at once.
+        is_worth_waiting: Whether the training may wait for room now; otherwise the oldest record is dropped at once.
 
     Attributes:
-        wake: Set when somebody waits for the thread, or half of the capacity is used; it otherwise looks by itself.
-        lost: Records that were dropped, or refused by the store.
+        wake: Wakes the writer thread, when a thread waits for it or half of the capacity is used.
+        lost: Number of records that were dropped, or refused by the store.
     """
 
     def __init__(self, capacity: int, is_worth_waiting: Callable[[], bool]) -> None:
@@ -40,11 +40,11 @@ class RecordQueue:
         self._waiting: deque[Item] = deque()
         self._rescued: list[Structure] = []
         self._changed = threading.Condition(threading.Lock())
-        self._accepted = 0  # put so far
-        self._heard = 0  # of these shown to the listeners or lost
-        self._done = 0  # of these written or lost
-        self._untold = 0  # lost, and not yet recorded as an event
-        self._stalled = False  # the training has waited in vain since the thread last finished something
+        self._accepted = 0  # items put so far
+        self._heard = 0  # of these, shown to the listeners or lost
+        self._done = 0  # of these, written or lost
+        self._unreported = 0  # lost records that no event has reported yet
+        self._stalled = False  # a wait for room has timed out since the writer last finished something
         self.wake = threading.Event()
         self.lost = 0
 
@@ -52,7 +52,7 @@ class RecordQueue:
         return bool(self._waiting)
 
     def put(self, item: Item) -> None:
-        """Add the item; makes room for it where the queue is full."""
+        """Add the item; make room first if the queue is full."""
         if self._accepted - self._done >= self._capacity:
             self._make_room()
         self._accepted += 1
@@ -73,12 +73,12 @@ class RecordQueue:
         while self._waiting:
             try:
                 items.append(self._waiting.popleft())
-            except IndexError:  # the training took it back to make room
+            except IndexError:  # the training thread dropped it to make room
                 break
         return items
 
     def take_rescued(self) -> list[Structure]:
-        """Return the structures that had to make room, oldest first."""
+        """Return the structures that were moved out of a full queue, oldest first."""
         with self._changed:
             rescued, self._rescued = self._rescued, []
         return rescued
@@ -96,24 +96,24 @@ class RecordQueue:
             self._stalled = False
             self._changed.notify_all()
 
-    def lose(self, count: int, *, told: int = 0) -> None:
-        """Count records as lost; `told` are earlier losses that these records would have reported."""
+    def lose(self, count: int, *, unreported: int = 0) -> None:
+        """Count records as lost; their events would have reported `unreported` earlier losses."""
         with self._changed:
-            self.lost += count
-            self._untold += count + told
+            self._count_lost(count)
+            self._unreported += unreported
 
-    def take_untold(self) -> int:
-        """Return how many records were lost since the last call."""
+    def take_unreported(self) -> int:
+        """Return how many records were lost since the last call, and reset that count."""
         with self._changed:
-            untold, self._untold = self._untold, 0
-        return untold
+            unreported, self._unreported = self._unreported, 0
+        return unreported
 
     def wait_until_heard(self, is_alive: Callable[[], bool], timeout: float) -> bool:
-        """Wait until the listeners have seen all that was put before; return False when the time is too short."""
+        """Wait until the listeners have seen all items put so far; return False after `timeout` seconds."""
         return self._wait(lambda target: self._heard >= target or not is_alive(), timeout)
 
     def wait_until_done(self, is_alive: Callable[[], bool], timeout: float) -> bool:
-        """Wait until all that was put before is written or lost; return False when the time is too short."""
+        """Wait until all items put so far are written or lost; return False after `timeout` seconds."""
         return self._wait(lambda target: self._done >= target or not is_alive(), timeout)
 
     def wake_all(self) -> None:
@@ -141,8 +141,12 @@ class RecordQueue:
             if isinstance(oldest, Structure):
                 self._rescued.append(oldest)
             else:
-                self.lost += 1
-                self._untold += 1
+                self._count_lost(1)
+
+    def _count_lost(self, count: int) -> None:
+        """Count lost records, all of which still have to be reported; the caller holds the lock."""
+        self.lost += count
+        self._unreported += count
 
     def _waits_for_room(self) -> bool:
         """Wait for room; return True when there is some now."""
@@ -157,17 +161,17 @@ class RecordQueue:
         return self._accepted - self._done < self._capacity or not self._is_worth_waiting()
 
 
-#: How long something may wait for others to share its transaction; our choice, below what a page polls.
+#: Seconds that a record may wait for others to share its transaction; our choice, less than a page's polling interval.
 BATCH_WAIT_S = 0.6
-#: The same where steps tell only that the training goes on; our choice.
+#: The same for records without content, which only say that the training goes on; our choice.
 _QUIET_S = 0.8
 
 
 class BatchingPolicy:
-    """Knows when something was taken last: what comes after a pause is taken at once.
+    """Decides when waiting items are taken: together after a short wait, at once after a pause.
 
     Args:
-        clock: Seconds, which only grow.
+        clock: A monotonic clock in seconds.
     """
 
     def __init__(self, queue: RecordQueue, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -183,8 +187,7 @@ class BatchingPolicy:
         return self._clock() - self._taken >= wait_s
 
     def take(self) -> tuple[list[Item], int]:
-        """Return the waiting items without records that say nothing, unless it is the last; and how many were left
-        out."""
+        """Return the waiting items and how many were left out: records without content, unless it is the newest."""
         items = self._queue.take()
         if items:
             self._taken = self._clock()
@@ -193,7 +196,7 @@ class BatchingPolicy:
 
 
 def without_quiet(items: Sequence[Item]) -> list[Item]:
-    """Return the items in order; of records without content only one that has no record after it."""
+    """Return the items without records that have no content; the newest record stays."""
     kept: list[Item] = []
     is_newest = True
     for item in reversed(items):
@@ -204,40 +207,42 @@ def without_quiet(items: Sequence[Item]) -> list[Item]:
 
 
 def is_quiet(item: Item) -> bool:
-    """Return whether the record only says that there was a step."""
+    """Return whether the item is a record without content, which only says that there was a step."""
     if not isinstance(item, StepRecord):
         return False
-    told = item.blocks or item.scalars or item.events or item.histograms
-    return not (told or item.skipped or item.micro_step or item.beside)
+    content = item.blocks or item.scalars or item.events or item.histograms
+    return not (content or item.skipped or item.micro_step or item.beside)
 
 
-#: How long a record is held before it is shown; our choice, below the writer's patience: no step of a running training
-#: holds its record for that long, since the next forward lets it go.
+#: Seconds that a record is pending before readers see it; our choice, below the wait for a batch: the next forward of a
+#: running training puts the record sooner.
 PREVIEW_AFTER_S = 0.25
 
 
 class PreviewPolicy:
-    """Looks from the writer's thread at what the training holds; costs the training nothing.
+    """Decides, on the writer thread, when readers see the record that the training has not put yet.
 
     Args:
-        held: What is known of the record that the training holds, None for nothing.
-        clock: Seconds, which only grow.
+        pending: Returns what is known of that record, or None.
+        clock: A monotonic clock in seconds.
     """
 
-    def __init__(self, held: Callable[[], StepRecord | None], *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._held, self._clock = held, clock
+    def __init__(
+        self, pending: Callable[[], StepRecord | None], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._pending, self._clock = pending, clock
         self._seen: StepRecord | None = None
         self._since = 0.0
-        self._is_told = False
+        self._is_shown = False
 
-    def look(self) -> StepRecord | None:
-        """Return the record to show now; None when none is held, not for long enough, or it was shown already."""
-        record = self._held()
+    def poll(self) -> StepRecord | None:
+        """Return the record to show now; None if none is pending, not for long enough, or it was shown already."""
+        record = self._pending()
         if record is None or not _is_still(self._seen, record):
-            self._seen, self._since, self._is_told = record, self._clock(), False
-        if record is None or self._is_told or self._clock() - self._since < PREVIEW_AFTER_S:
+            self._seen, self._since, self._is_shown = record, self._clock(), False
+        if record is None or self._is_shown or self._clock() - self._since < PREVIEW_AFTER_S:
             return None
-        self._is_told = True
+        self._is_shown = True
         return record
 
 

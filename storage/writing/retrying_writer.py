@@ -1,4 +1,4 @@
-"""The way out of the queue: a store that may be gone, full or locked, tried again with every burst."""
+"""Writes to a store that may be gone, full or locked, and retries with every batch."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from ..run_info import Run, RunState, Structure
 from ..store import RunWriter
 
 _log = logging.getLogger(__name__)
-#: Pieces of housekeeping that records wait for: streams fill up no faster than that, and a piece takes some 10 ms.
+#: Pieces of housekeeping that are done although records wait: streams fill no faster, and a piece takes some 10 ms.
 _PIECES = 4
 
 #: Findings that are kept for a store that cannot be written.
@@ -18,20 +18,20 @@ _MOST_UNWRITTEN = 1000
 
 
 class RetryingWriter:
-    """Writes what it is given or says that it could not; raises nothing.
+    """Writes to a run and reports failures instead of raising them.
 
     Args:
-        writer: Of the store.
+        writer: The store's writer of the run.
 
     Attributes:
-        fault: What keeps the store from being written at present; None when all is well.
-        found: What the listeners have found so far.
+        fault: The error that keeps the store from being written now; None when all is well.
+        found: The findings of the listeners so far.
     """
 
     def __init__(self, writer: RunWriter) -> None:
         self._writer = writer
-        self._unwritten: list[Finding] = []  # which the store could not take
-        self._told: set[FindingKey] = set()
+        self._unwritten: list[Finding] = []  # refused by the store, to be written again
+        self._logged: set[FindingKey] = set()
         self.fault: BaseException | None = None
         self.found: list[Finding] = []
 
@@ -53,7 +53,7 @@ class RetryingWriter:
             return True
         more = (earlier,) if earlier else ()
         done = self._attempt(lambda: self._writer.write(records, unwritten, *more))
-        if not done and findings:  # the little room that observations must leave to others is enough for them
+        if not done and findings:  # on a full disk, the room that is reserved from observations is enough for findings
             with suppress(Exception):
                 self._writer.write((), unwritten)
                 unwritten = []
@@ -66,26 +66,31 @@ class RetryingWriter:
             with suppress(Exception):
                 self._writer.preview(record)
 
-    def tell(self, findings: Sequence[Finding]) -> None:
-        """Remember findings, and log each serious one once for those who only watch the terminal."""
-        for one in findings:
-            if one.severity != "info" and one.key not in self._told:
-                place, words = display_site(one.site), one.explanation
+    def report(self, findings: Sequence[Finding]) -> None:
+        """Keep the findings, and log each warning and error once for users who only watch the terminal."""
+        for finding in findings:
+            if finding.severity != "info" and finding.key not in self._logged:
+                site, explanation = display_site(finding.site), finding.explanation
                 _log.warning(
-                    "run %s: %s at %s since step %d: %s", self.run.name, one.cause, place, one.first_step, words
+                    "run %s: %s at %s since step %d: %s",
+                    self.run.name,
+                    finding.cause,
+                    site,
+                    finding.first_step,
+                    explanation,
                 )
-            self.found.append(one)
-            self._told.add(one.key)
+            self.found.append(finding)
+            self._logged.add(finding.key)
 
-    def keep_house(self, has_work: Callable[[], bool]) -> None:
-        """Do housekeeping piece by piece until records wait; at least a few pieces, as fast steps leave no gap."""
+    def do_housekeeping(self, has_work: Callable[[], bool]) -> None:
+        """Do housekeeping piece by piece until records wait; at least a few pieces, since fast steps leave no gap."""
         done = 0
         while self.fault is None and (done < _PIECES or not has_work()):
             done += 1
             try:
                 if not self._writer.maintain():
                     return
-            except Exception as error:  # noqa: BLE001  whatever the store does, the training goes on
+            except Exception as error:  # noqa: BLE001  a store never stops the training
                 self.fail("housekeeping of the store failed", error)
 
     def make_room(self) -> None:
@@ -98,16 +103,16 @@ class RetryingWriter:
             self._attempt(lambda: self._writer.write_events(notices))
         self._attempt(lambda: self._writer.close(state, error))
 
-    def fail(self, what: str, error: BaseException, *, lasting: bool = True) -> None:
+    def fail(self, failure: str, error: BaseException, *, lasting: bool = True) -> None:
         """Remember a failure; log it once, and again only when it changes."""
         if lasting:
             known, self.fault = self.fault, error
             if type(known) is type(error):
                 return
-        _log.error("run %s: %s: %s", self.run.id, what, error)
+        _log.error("run %s: %s: %s", self.run.id, failure, error)
 
     def _attempt(self, action: Callable[[], object]) -> bool:
-        """Return True when the store did it; False, with the reason in `fault`, when it could not."""
+        """Call the action; return False, with the error in `fault`, when it fails."""
         try:
             action()
         except Exception as error:  # noqa: BLE001  as above

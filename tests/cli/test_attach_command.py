@@ -87,7 +87,7 @@ def test_a_watchpoint_that_is_set_at_the_prompt_joins_those_that_the_run_began_w
         monkeypatch.setattr("sys.stdin", io.StringIO("watch scalar/loss > 4\nquit\n"))
         told = command("attach", "live", "--store", tmp_path)
         assert "nan @ *\nscalar/loss > 4" in told.out
-        (asked,) = requested_settings(store.mailbox(writer.run.id))
+        (asked,) = requested_settings(store.control_channel(writer.run.id))
         assert asked["watchpoints"] == ["nan @ *", {"when": "scalar/loss > 4", "pause": True}]
         writer.close()
 

@@ -21,7 +21,7 @@ def test_init_writes_the_defaults_and_never_over_a_file(command: Callable, tmp_p
     assert load_config(tmp_path / "monitor.yaml") == load_config()
     again = command("config", "init", tmp_path / "monitor.yaml")
     assert (again.code, again.out) == (2, "")
-    assert "is there already" in again.err
+    assert "exists already" in again.err
 
 
 def test_init_prints_where_the_file_is_a_dash(command: Callable, tmp_path: Path, monkeypatch) -> None:

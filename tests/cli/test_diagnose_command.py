@@ -73,7 +73,9 @@ def test_a_good_run_makes_the_diagnosis_sensitive_also_from_another_store(comman
 
 
 @pytest.mark.parametrize(
-    ("options", "words"), [(["--write"], "leave it out"), ([], "cannot be its own reference")], ids=["write", "itself"]
+    ("options", "words"),
+    [(["--write"], "leave out --write or --reference"), ([], "cannot be its own reference")],
+    ids=["write", "itself"],
 )
 def test_a_reference_that_makes_no_sense_is_wrong_use(
     command: Callable, run_folder: Path, options: list[str], words: str
@@ -88,7 +90,7 @@ def test_conditions_are_put_to_a_run_that_is_over(command: Callable, nan_folder:
     assert told.code == 1
     assert [one["cause"] for one in json.loads(told.out)["findings"]] == ["watchpoint"]
     none = command("diagnose", "--store", nan_folder, "--watch", "scalar/loss < -1e9")
-    assert (none.code, none.out) == (0, "the conditions hold nowhere in what was recorded\n")
+    assert (none.code, none.out) == (0, "the conditions hold nowhere in the recorded data\n")
 
 
 def test_of_a_run_without_a_step_it_is_said_once_that_rules_could_not_run(command: Callable, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_events_of_all_ranks_come_in_the_order_of_their_steps(command: Callable,
     assert "body" in changed
     assert "count 40" in changed
     assert "layer.39" not in changed
-    assert told.err == "what ends in ... is cut; --full shows all of it, and so does --json\n"
+    assert told.err == "text that ends in ... is cut; --full and --json show all of it\n"
 
 
 def test_all_of_a_text_is_there_where_it_is_asked_for(command: Callable, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_all_of_a_text_is_there_where_it_is_asked_for(command: Callable, tmp_pat
     cut = command("events", "set", "--store", tmp_path)
     assert cut.out.count("...") == 2
     assert "".join(refused[:300].split()) in "".join(cut.out.split())
-    assert "--full shows all of it" in cut.err
+    assert "--full and --json show all of it" in cut.err
     assert command("events", "set", "--store", tmp_path, "--kind", "configuration_refused", "--limit", 1).err == (
         "the newest 1 are shown; --limit N shows more\n"
     )

@@ -55,4 +55,4 @@ def test_a_loss_that_raises_is_told_with_its_place(command, dumped, tmp_path):
     (tmp_path / "loss.py").write_text("def loss(weights):\n    return weights['v']\n")
     told = command("landscape", "training", "--store", folder, "--loss", loss, "--resolution", 3)
     assert told.code == 2
-    assert "loss.py, line 2, KeyError: 'v'; mend it there" in told.err
+    assert "loss.py, line 2, KeyError: 'v'; fix it there" in told.err

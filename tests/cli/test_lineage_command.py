@@ -46,4 +46,4 @@ def test_unknown_fields_are_wrong_use_and_no_match_is_said(command, swept):
     told = command("lineage", swept, "--sort", "los")
     assert (told.code, told.out) == (2, "")
     assert "did you mean" in told.err
-    assert "meet that" in command("lineage", swept, "--where", "lr > 5").out
+    assert "meets the conditions" in command("lineage", swept, "--where", "lr > 5").out

@@ -158,7 +158,7 @@ def test_looking_at_a_script_that_watches_its_model_itself_shows_it_and_leaves_n
 def test_a_forward_that_raises_shows_how_far_it_came(command: Callable, write: Callable) -> None:
     told = command("sites", write(UNFINISHED))
     assert told.code == 0
-    assert "did not come to its end" in told.err
+    assert "did not finish" in told.err
     document = json.loads(command("sites", "--json", "train.py").out)
     assert [(one["site"], one["calls"]) for one in document["sites"]] == [("0", 1), ("", 0), ("1", 0)]
     assert document["is_whole"] is False

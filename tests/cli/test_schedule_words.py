@@ -25,8 +25,8 @@ from mindscope.probe import NEVER, Schedule
             Schedule(0, per_decade=20, start=1000, stop=90000),
             "at 20 steps a decade (1 to 10, 10 to 100 and so on), from step 1000 to 89999",
         ),
-        (Schedule(stop=10, around=5), "every step, up to step 9; also at each of 5 steps behind a finding"),
-        (Schedule(0, around=5), "at each of 5 steps behind a finding"),
+        (Schedule(stop=10, around=5), "every step, up to step 9; also at each of 5 steps after a finding"),
+        (Schedule(0, around=5), "at each of 5 steps after a finding"),
     ],
     ids=str,
 )

@@ -21,14 +21,14 @@ def place(request, tmp_path) -> str:
 
 def test_help_names_every_key_that_can_change(command: Callable) -> None:
     told = " ".join(command("set", "--help").out.split())
-    assert f"What can change: {', '.join(CHANGEABLE)}." in told
-    assert "key={} takes back what was set for that key and below it" in told
+    assert f"These can change: {', '.join(CHANGEABLE)}." in told
+    assert "key={} removes all that was set for that key and below it" in told
 
 
 def test_a_value_that_is_no_yaml_is_said_with_what_to_do(command: Callable, tmp_path) -> None:
     told = command("set", "latest", "modules=[*.head]", "--store", tmp_path)
     assert (told.code, told.out) == (2, "")
-    assert "what begins with * needs quotes, as in modules=['*.head']" in told.err
+    assert "quote a value that begins with *, as in modules=['*.head']" in told.err
 
 
 def test_a_running_training_records_what_it_is_told_to(place, command: Callable, monkeypatch) -> None:
@@ -58,6 +58,6 @@ def test_a_running_training_records_what_it_is_told_to(place, command: Callable,
         assert "weight" in changed.data["subjects"]
         listed = command("events", run, "--kind", "configuration_*", "--store", place, "--json")
         assert [one["step"] for one in json.loads(listed.out)["events"]] == [changed.step]
-        assert store.mailbox(run).read("set") is not None
+        assert store.control_channel(run).read("set") is not None
         store.delete_run(run)
-        assert store.mailbox(run).read("set") is None
+        assert store.control_channel(run).read("set") is None

@@ -17,7 +17,7 @@ def in_words(*steps: int) -> str:
         ([0, 1, 5, 9], "steps 0, 1, 5 and 9"),
         ([*range(4), *range(20, 26)], "steps 0 to 3 and 20 to 25"),
         (range(0, 901, 10), "every 10 steps from 0 to 900"),
-        ([0, 10, 20, 25, *range(30, 40), 50, 60], "steps 0, 10, 20 and 4 stretches more up to step 60"),
+        ([0, 10, 20, 25, *range(30, 40), 50, 60], "steps 0, 10, 20 and 4 more ranges up to step 60"),
     ],
 )
 def test_stretches_are_named_with_their_gaps(steps, words):

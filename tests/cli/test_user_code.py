@@ -48,18 +48,18 @@ def test_a_model_that_is_not_there_is_told_clearly(reference: str, words: str) -
         (
             "x = 1\nraise KeyError('lost')\n",
             "net",
-            "{file} cannot be loaded: {file}, line 2, KeyError: 'lost'; mend it",
+            "{file} cannot be loaded: {file}, line 2, KeyError: 'lost'; fix it",
         ),
-        ("def build(: pass\n", "build", "{file} cannot be loaded: {file}, line 1, SyntaxError: invalid syntax; mend"),
+        ("def build(: pass\n", "build", "{file} cannot be loaded: {file}, line 1, SyntaxError: invalid syntax; fix"),
         ("import no_such_module\n", "net", "{file}, line 1, ModuleNotFoundError: No module named 'no_such_module'; "),
-        ("import sys\nsys.exit(3)\n", "net", "{file} cannot be loaded: {file}, line 2, SystemExit: 3; mend it there"),
+        ("import sys\nsys.exit(3)\n", "net", "{file} cannot be loaded: {file}, line 2, SystemExit: 3; fix it there"),
         ("import json\ndef net():\n    json.loads('{{')\n", "net", "{file}:net makes no model: {file}, line 3, JSON"),
         (
             "def net():\n    assert False\n",
             "net",
-            "{file}, line 2, AssertionError; mend it there, or see it whole with",
+            "{file}, line 2, AssertionError; fix it there, or see the traceback with",
         ),
-        ("def net(size, depth=2): pass\n", "net", "{file}:net needs size, and what makes a model is called without"),
+        ("def net(size, depth=2): pass\n", "net", "{file}:net needs size, but it is called without arguments"),
     ],
     ids=["raises", "no Python", "lacks a module", "exits", "raises deeper down", "says nothing", "needs arguments"],
 )

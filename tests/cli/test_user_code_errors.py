@@ -33,7 +33,7 @@ class Late(Net):
 def trainer(x, y, seed):
     return nn.Dense(4, 2) if seed < 1 else int("two")
 """
-PLACE = "own_models.py, line 14, KeyError: 'of my own'; mend it there, or see it whole with --debug"
+PLACE = "own_models.py, line 14, KeyError: 'of my own'; fix it there, or see the traceback with --debug"
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_model_without_code_of_its_own_that_does_not_take_the_data_is_no_fault
     told = command("armour", words[0], f"{tmp_path / 'layers.py'}:net", *named, *words[1:])
     assert (told.code, told.out) == (2, "")
     assert "the model cannot be called: RuntimeError: mat1 and mat2" in told.err
-    assert "look at the shape and dtype of x" in told.err
+    assert "check the shape and dtype of x" in told.err
 
 
 def test_a_fault_of_ours_is_still_told_as_such(command: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path, named):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from mindscope.insight import RULES, Recording, Rule
-from mindscope.insight.catalogue import rules_page
 from mindscope.insight.engine import Engine
+from mindscope.insight.rule_catalogue import rules_page
 from mindscope.storage import Finding
 
 CASES = [
@@ -65,4 +65,4 @@ def test_the_catalogue_is_complete_and_sorted():
 
 def test_the_page_of_the_catalogue_is_current():
     page = Path(__import__("mindscope").__file__).parent / "docs" / "catalogue" / "rules.md"
-    assert page.read_text(encoding="utf-8") == rules_page(), "run: python -m mindscope.insight.catalogue"
+    assert page.read_text(encoding="utf-8") == rules_page(), "run: python -m mindscope.insight.rule_catalogue"

@@ -38,15 +38,15 @@ def test_every_number_of_a_measurement_is_shown_and_says_what_is_good():
 def test_what_is_mended_and_spoiled_lies_on_the_scale_of_what_they_add_up_to():
     accuracy, mended, spoiled, *_ = gauge_groups([metrics()[2]])[0].gauges
     assert accuracy.scale.ends == mended.scale.ends == ("-10%", "+10%")
-    middle = accuracy.scale.place(0.0)
-    apart = [one.scale.place(one.value) - middle for one in (accuracy, mended, spoiled)]
+    middle = accuracy.scale.position(0.0)
+    apart = [one.scale.position(one.value) - middle for one in (accuracy, mended, spoiled)]
     assert apart[0] == pytest.approx(apart[1] - apart[2])
 
 
 def test_a_value_beyond_its_scale_stands_at_its_end_and_none_is_nowhere():
     scale = GaugeScale(0.0, 2.0)
-    assert [scale.place(value) for value in (-1.0, 1.0, 5.0, math.nan)] == [0.0, 0.5, 1.0, None]
-    assert GaugeScale().place(1.0) is None
+    assert [scale.position(value) for value in (-1.0, 1.0, 5.0, math.nan)] == [0.0, 0.5, 1.0, None]
+    assert GaugeScale().position(1.0) is None
 
 
 def test_the_dot_of_a_distance_stands_in_the_ball_that_was_searched():

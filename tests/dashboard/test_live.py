@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from mindscope.dashboard.pages.live_run.live_run_page import Cursor, cursor_now, from_json, look, to_json
+from mindscope.dashboard.pages.live_run.live_run_page import Cursor, cursor_now, from_json, poll, to_json
 from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import StepRecord, open_store
 
@@ -24,8 +24,8 @@ class Writing:
         self.next += len(losses)
         self.writer.write(records, findings)
 
-    def look(self, seen, **how):
-        return look(self.reader, self.run, "loss", seen, **{"log": False, "is_over": False, **how})
+    def poll(self, seen, **how):
+        return poll(self.reader, self.run, "loss", seen, **{"log": False, "is_over": False, **how})
 
 
 @pytest.fixture
@@ -36,25 +36,25 @@ def writing():
 
 def test_nothing_new_is_nothing(writing):
     writing.write(3.0)
-    assert writing.look(cursor_now(writing.reader, writing.run, 0)) is None
+    assert writing.poll(cursor_now(writing.reader, writing.run, 0)) is None
 
 
 def test_new_points_are_appended_and_none_twice(writing):
     writing.write(3.0, 2.0)
     seen = cursor_now(writing.reader, writing.run, 1)
     writing.write(1.0, 0.5)
-    news = writing.look(seen)
+    news = writing.poll(seen)
     assert news.tail.x == (2, 3)
     assert not news.redraw
     writing.write(0.25)
-    assert writing.look(news.cursor).tail.x == (4,)
+    assert writing.poll(news.cursor).tail.x == (4,)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_needs_a_mark_has_the_curve_drawn_anew(writing, value):
     seen = cursor_now(writing.reader, writing.run, -1)
     writing.write(1.0, value)
-    news = writing.look(seen)
+    news = writing.poll(seen)
     assert news.redraw
     assert news.tail is None
 
@@ -62,21 +62,21 @@ def test_what_needs_a_mark_has_the_curve_drawn_anew(writing, value):
 def test_what_is_off_a_log_axis_has_the_curve_drawn_anew(writing):
     seen = cursor_now(writing.reader, writing.run, -1)
     writing.write(1.0, -1.0)
-    assert not writing.look(seen).redraw
-    assert writing.look(seen, log=True).redraw
+    assert not writing.poll(seen).redraw
+    assert writing.poll(seen, log=True).redraw
 
 
 def test_a_new_finding_has_the_curve_drawn_anew(writing):
     writing.write(1.0)
     seen = cursor_now(writing.reader, writing.run, 0)
     writing.write(0.9, findings=findings()[:1])
-    assert writing.look(seen).redraw
+    assert writing.poll(seen).redraw
 
 
 def test_a_curve_of_many_appended_points_is_thinned(writing):
     seen = Cursor(appended=1490)
     writing.write(*[1.0] * 20)
-    news = writing.look(seen)
+    news = writing.poll(seen)
     assert news.redraw
     assert news.cursor.appended == 0
 
@@ -85,12 +85,12 @@ def test_slow_pictures_are_due_every_third_time_and_at_the_end(writing):
     seen, due = cursor_now(writing.reader, writing.run, -1), []
     for _ in range(6):
         writing.write(1.0)
-        news = writing.look(seen)
+        news = writing.poll(seen)
         seen = news.cursor
         due.append(news.is_slow_due)
     assert due == [True, False, False, True, False, False]
     writing.write(1.0)
-    assert writing.look(seen, is_over=True).is_slow_due
+    assert writing.poll(seen, is_over=True).is_slow_due
 
 
 def test_a_cursor_survives_the_browser_and_nonsense_makes_a_fresh_one():

@@ -3,7 +3,16 @@
 import math
 
 import pytest
-from mindscope.dashboard.formatting import age, count, number, prose, sentence, short_place, short_site, store_place
+from mindscope.dashboard.formatting import (
+    age,
+    count,
+    number,
+    prose,
+    sentence,
+    short_location,
+    short_site,
+    store_location,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,14 +46,14 @@ def test_nouns_agree_with_their_number():
 
 
 def test_the_password_of_a_store_is_never_shown():
-    shown = store_place("postgresql+psycopg://me:secret@db.example/runs?sslpassword=secret")
+    shown = store_location("postgresql+psycopg://me:secret@db.example/runs?sslpassword=secret")
     assert shown == "postgresql+psycopg://me@db.example/runs"
-    assert store_place("runs/") == "runs/"
+    assert store_location("runs/") == "runs/"
 
 
 def test_a_place_is_called_by_its_last_part():
-    assert short_place("/home/me/experiments/runs/") == "runs"
-    assert short_place("memory:") == "memory:"
+    assert short_location("/home/me/experiments/runs/") == "runs"
+    assert short_location("memory:") == "memory:"
 
 
 def test_long_sites_keep_their_end():

@@ -21,7 +21,7 @@ class Training(threading.Thread):
         self.optimizer = nn.SGD(self.model.trainable_params(), 1e-3)
         config = {"subjects": ["loss", "weight", "gradient"], **options}
         self.monitor = ms.watch(self.model, self.optimizer, store=store, run="live", config=config)
-        self.mailbox = store.mailbox(self.monitor.run.id)
+        self.mailbox = store.control_channel(self.monitor.run.id)
         self.over = threading.Event()
 
     def run(self) -> None:

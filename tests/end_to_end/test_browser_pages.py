@@ -50,7 +50,7 @@ FOUND = {
     "robustness": (
         "/robustness?run=attacked&epsilon=0.1",
         "#robustness-body .gallery img",
-        ("Do not trust it", EXPLANATION[1:], "37.0%", "20.0%", "class 3, 99.1% sure", "Told apart, AUC"),
+        ("Do not trust it", EXPLANATION[1:], "37.0%", "20.0%", "class 3, 99.1% sure", "Separation, AUC"),
     ),
     "logs": ("/logs?run=failed", "#logs-grid .ag-row", ("out of memory",)),
 }

@@ -29,7 +29,7 @@ def test_a_faulty_demo_names_its_fault_and_still_ends_well(finish: Callable) -> 
     done = finish("demo", "--fault", "nan-at-layer", "--model", "cnn", "--steps", 40, "--no-dashboard")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "unhealthy" in done.stdout
-    assert "found as it was done: non_finite_activation" in done.stdout
+    assert "found as injected: non_finite_activation" in done.stdout
 
 
 def test_the_live_page_answers_while_the_demo_trains(start: Callable) -> None:
@@ -55,7 +55,7 @@ def test_ctrl_c_ends_the_demo_cleanly_and_marks_the_run(start: Callable, tmp_pat
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=60)
     assert child.returncode == 130
-    assert err == "mindscope: stopped; what was recorded is in runs/\n"
+    assert err == "mindscope: stopped; everything recorded so far is in runs/\n"
     with open_store(str(tmp_path / "runs")) as store:
         (run,) = store.runs()
         assert run.state == "failed"

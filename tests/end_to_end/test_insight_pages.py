@@ -110,4 +110,4 @@ def test_the_way_of_the_training_and_where_its_model_looks_are_drawn(watched):
     watched.wait(says("#landscape-body", "below the weights"))
     watched.page.wait_for_selector("#landscape-contours .scatterlayer .trace")
     watched.page.wait_for_selector("#landscape-maps .heatmaplayer image")
-    watched.wait(says("#landscape-looks", "Class 3 has the score"))
+    watched.wait(says("#landscape-explanations", "Class 3 has the score"))

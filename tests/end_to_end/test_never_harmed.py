@@ -53,7 +53,7 @@ def test_a_store_that_is_deleted_costs_observations_only(undisturbed, tmp_path):
 
         assert steps(cell, optimizer, delete) == undisturbed
         monitor.flush()
-        assert "is gone" in str(monitor.fault)
+        assert "was deleted" in str(monitor.fault)
 
 
 def test_a_full_disk_costs_observations_only_and_is_told_once(undisturbed, caplog):

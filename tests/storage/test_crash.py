@@ -151,7 +151,7 @@ def test_a_deleted_file_stops_the_writing_and_not_the_training(tmp_path: Path) -
     assert queue.flush()
     assert queue.lost == 19
     assert isinstance(queue.fault, StoreUnavailable)
-    assert "is gone" in str(queue.fault)
+    assert "was deleted" in str(queue.fault)
     assert queue.close()
     store.close()
 

@@ -65,7 +65,7 @@ def test_a_row_that_lost_bytes_is_said_to_be_damaged(tmp_path: Path, cut: str) -
         connection.execute(f"UPDATE hot SET data = {cut}")
         connection.commit()
         connection.close()
-        with pytest.raises(StoreDamaged, match="not as long as they announce"):
+        with pytest.raises(StoreDamaged, match="are shorter than their header says"):
             store.series(RUN, "layer.1", "activation/mean")
 
 
@@ -74,6 +74,6 @@ def test_a_record_that_goes_back_writes_nothing_of_its_burst(tmp_path: Path) -> 
     with open_store(tmp_path) as store:
         writer = store.begin_run(RUN, run_id=RUN)
         writer.write(records[:4])
-        with pytest.raises(StoreError, match="goes back in time"):
+        with pytest.raises(StoreError, match="to go back in time"):
             writer.write([records[5], records[4]])
         assert [one.step for one in store.replay(RUN)] == [0, 1, 2, 3]

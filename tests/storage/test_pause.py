@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from mindscope.storage import Event, MemoryStore, QueueWriter, StepRecord
-from mindscope.storage.writing.queue_writer import _LOOK_S
+from mindscope.storage.writing.queue_writer import _POLL_S
 from mindscope.storage.writing.record_queue import PREVIEW_AFTER_S, PreviewPolicy
 
 from tests.storage.samples import finding, layout, walk
@@ -20,7 +20,7 @@ class Holding:
 
     def look(self, after: float) -> StepRecord | None:
         self.now += after
-        return self.pause.look()
+        return self.pause.poll()
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_what_is_held_for_long_is_shown_once(holding: Holding):
 
 
 def test_a_pause_is_told_well_within_a_second():
-    assert PREVIEW_AFTER_S + 2 * _LOOK_S < 0.5
+    assert PREVIEW_AFTER_S + 2 * _POLL_S < 0.5
 
 
 def test_a_training_that_goes_on_is_never_shown(holding: Holding):
@@ -63,13 +63,13 @@ def test_what_is_added_is_shown_as_well_when_it_has_stood_as_long(holding: Holdi
 def test_a_record_of_which_a_part_is_known_is_the_same_at_every_look():
     whole, now = walk(1, layout(3))[0], [0.0]
     pause = PreviewPolicy(lambda: replace(whole, blocks=()), clock=lambda: now[0])
-    assert pause.look() is None
+    assert pause.poll() is None
     now[0] = PREVIEW_AFTER_S
-    shown = pause.look()
+    shown = pause.poll()
     assert shown is not None
     assert (shown.step, shown.blocks) == (whole.step, ())
     now[0] = 100.0
-    assert pause.look() is None
+    assert pause.poll() is None
 
 
 class Listening:
@@ -94,7 +94,7 @@ def test_a_step_without_a_record_is_shown_once_while_it_is_the_newest():
     for look in range(20):
         now[0] += PREVIEW_AFTER_S / 2
         step[0] += look == 10
-        record = pause.look()
+        record = pause.poll()
         shown += [] if record is None else [record.step]
     assert shown == [7, 8]
 
@@ -103,7 +103,7 @@ def test_listeners_see_a_record_when_it_is_put_and_never_before(eventually):
     store, listening = MemoryStore(), Listening()
     first, second = walk(2, layout(3))
     held: list[StepRecord | None] = [None]
-    queue = QueueWriter(store.begin_run("held"), [listening], held=lambda: held[0])
+    queue = QueueWriter(store.begin_run("held"), [listening], pending=lambda: held[0])
     queue.put(first)
     held[0] = second
     eventually(lambda: store.find_run("held").last_step == 1)
@@ -133,7 +133,7 @@ def test_a_store_that_cannot_show_a_record_loses_nothing(eventually):
 
     store, (record,) = MemoryStore(), walk(1, layout(3))
     writer = Unwilling(store.begin_run("unwilling"))
-    queue = QueueWriter(writer, held=lambda: record)
+    queue = QueueWriter(writer, pending=lambda: record)
     eventually(lambda: writer.asked == 1)
     queue.put(record)
     assert queue.close()

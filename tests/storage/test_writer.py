@@ -274,7 +274,7 @@ class KeepsTen:
 @pytest.mark.parametrize(("state", "end"), [("finished", []), ("failed", [11, 12])])
 def test_what_is_beside_the_schedule_is_seen_and_stored_only_if_the_keeper_says_so(state, end) -> None:
     store, listening = MemoryStore(), Listening()
-    queue = QueueWriter(store.begin_run("kept"), [listening], keeper=KeepsTen())
+    queue = QueueWriter(store.begin_run("kept"), [listening], flight_buffer=KeepsTen())
     for record in walk(13, layout(3)):
         beside = replace(record, scalars={"rate": 1.0}, blocks=(), events=())
         queue.put(replace(record, beside=beside))

@@ -53,7 +53,7 @@ def root_cause_groups(findings: Sequence[Finding], structure: Structure | None =
     for finding in findings:
         if finding in heads:
             continue
-        index = _place(finding, heads, above, ancestry)
+        index = _group_of(finding, heads, above, ancestry)
         if index is None:
             index = len(heads)
             heads.append(finding)
@@ -65,7 +65,7 @@ def root_cause_groups(findings: Sequence[Finding], structure: Structure | None =
     return tuple(RootCauseGroup(head, tuple(same[index]), tuple(follows[index])) for index, head in enumerate(heads))
 
 
-def _place(
+def _group_of(
     finding: Finding, heads: Sequence[Finding], above: Mapping[FindingKey, Finding], ancestry: Ancestry
 ) -> int | None:
     """Return the group of the same cause, else the first from which the finding follows."""
@@ -148,10 +148,10 @@ def _head(finding: Finding, *, may_mute: bool) -> html.Div:
 
 
 def _where(run: str, finding: Finding) -> html.Div:
-    place = PageAddress("run", run=run).at(finding.metric, finding.site, finding.first_step)
+    address = PageAddress("run", run=run).at(finding.metric, finding.site, finding.first_step)
     return html.Div(
         [
-            dcc.Link(display_site(finding.site), href=place.href, className="mono"),
+            dcc.Link(display_site(finding.site), href=address.href, className="mono"),
             html.Span(finding.metric, className="mono muted"),
             *([html.Span(f"rank {finding.rank}", className="muted")] if finding.rank else []),
             html.Span(f"rule {finding.rule}", className="muted"),

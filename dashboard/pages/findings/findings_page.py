@@ -1,4 +1,4 @@
-"""Everything that is wrong with a run, grouped by root cause, earliest first, and a condition to try on its history."""
+"""The findings of a run, grouped by root cause, earliest first, and a condition to try on its history."""
 
 import time
 from collections.abc import Sequence
@@ -67,12 +67,12 @@ def hits_list(run: Run, replay: Replay) -> list[Component]:
 
 def _hit(run: Run, finding: Finding) -> html.Li:
     if finding.metric.startswith("scalar/"):
-        place = PageAddress("run", run.id, step=finding.first_step)
+        address = PageAddress("run", run.id, step=finding.first_step)
     else:
-        place = PageAddress("tensor", run.id, finding.metric, finding.site, finding.first_step)
+        address = PageAddress("tensor", run.id, finding.metric, finding.site, finding.first_step)
     rank = f", rank {finding.rank}" if finding.rank else ""
     words = f" {finding.metric} {number(finding.evidence['value'])} at step {finding.first_step:,}{rank}"
-    return html.Li([dcc.Link(display_site(finding.site), href=place.href, className="mono"), words])
+    return html.Li([dcc.Link(display_site(finding.site), href=address.href, className="mono"), words])
 
 
 _REFRESH_MS: Final = 2000

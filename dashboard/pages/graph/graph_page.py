@@ -31,7 +31,7 @@ SHAPE, COLOR = (
 
 
 class GraphIds:
-    """What stands on this page."""
+    """Ids of the components of this page."""
 
     run: Final = "graph-run"
     keys: Final = "graph-keys"

@@ -21,16 +21,16 @@ class ModuleBox:
     """One module, closed or without parts.
 
     Args:
-        members: The sites that it stands for, its own among them.
-        layer: Row in the drawing; every box stands below all that it takes data from.
-        place: Position within the row, 0 in the middle.
+        members: The sites that it represents, its own included.
+        layer: Row in the drawing; every box is below its inputs.
+        position: Position within the row, 0 in the middle.
     """
 
     site: str
     kind: str
     members: tuple[str, ...]
     layer: int
-    place: float
+    position: float
 
     @property
     def is_closed(self) -> bool:
@@ -188,9 +188,9 @@ class SiteColors:
     """How sites are painted.
 
     Args:
-        colors: CSS colours by site; what is not named keeps the colour of the usual.
-        symbols: Plotly symbols by site, for those who cannot tell colours.
-        texts: What to read about each site.
+        colors: CSS colours by site; other sites have the default colour.
+        symbols: Plotly symbols by site, for readers who cannot distinguish colours.
+        texts: Hover text of each site.
         scale: Colours of the legend with its two ends, None when the colours are words of severity.
     """
 
@@ -235,7 +235,7 @@ def color_by_values(values: Mapping[str, float], palette: Palette, *, is_deviati
 
 def _between(scale: ColorScale, share: float) -> str:
     """Mix the colour at a share of a scale from the two stops around it."""
-    places = [place for place, _ in scale]
+    places = [position for position, _ in scale]
     stops = np.array([[int(color[at : at + 2], 16) for at in (1, 3, 5)] for _, color in scale])
     mixed = [round(float(np.interp(share, places, stops[:, channel]))) for channel in range(3)]
     return f"rgb({mixed[0]}, {mixed[1]}, {mixed[2]})"
@@ -247,7 +247,7 @@ def flow_figure(flow: FlowLayout, paint: SiteColors, palette: Palette, *, select
     _add_edges(figure, flow, palette)
     sites = [_worst_of(box, paint) for box in flow.boxes]
     figure.add_scatter(
-        x=[box.place for box in flow.boxes],
+        x=[box.position for box in flow.boxes],
         y=[box.layer for box in flow.boxes],
         mode="markers+text" if len(flow.boxes) <= _LABELLED else "markers",
         text=[_label(box) for box in flow.boxes],
@@ -271,7 +271,7 @@ def flow_figure(flow: FlowLayout, paint: SiteColors, palette: Palette, *, select
         cliponaxis=False,
     )
     _add_legend(figure, paint, palette)
-    widest = max((abs(box.place) for box in flow.boxes), default=0.0)
+    widest = max((abs(box.position) for box in flow.boxes), default=0.0)
     layers = max((box.layer for box in flow.boxes), default=0)
     figure.update_layout(
         height=int(np.clip((layers + 1) * _ROW_HEIGHT + 40, 240, 3000)),
@@ -292,7 +292,7 @@ def _add_edges(figure: go.Figure, flow: FlowLayout, palette: Palette) -> None:
         start, end = flow.boxes[a], flow.boxes[b]
         bow = 0.0 if abs(end.layer - start.layer) <= 1 else min(0.8, 0.25 + 0.05 * abs(end.layer - start.layer))
         for share in np.linspace(0, 1, 2 if bow == 0 else 9).tolist():
-            xs.append(start.place + (end.place - start.place) * share - bow * 4 * share * (1 - share))
+            xs.append(start.position + (end.position - start.position) * share - bow * 4 * share * (1 - share))
             ys.append(start.layer + (end.layer - start.layer) * share)
         xs.append(None)
         ys.append(None)

@@ -51,7 +51,7 @@ def surface_heights(surface: Surface, height: Height) -> SurfaceHeights:
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
     )
     places = np.linspace(np.nanmin(z), np.nanmax(z), _TICKS).tolist() if finite.any() else []
-    ticks = tuple((place, number(10.0**place if is_log else place, 3)) for place in places)
+    ticks = tuple((height, number(10.0**height if is_log else height, 3)) for height in places)
     return SurfaceHeights(z, ticks, broken, is_log)
 
 
@@ -71,7 +71,7 @@ def landscape_figure(surface: Surface, relief: SurfaceHeights, palette: Palette)
             "tickfont": {"color": palette.muted, "size": 11},
             "thickness": 12,
             "outlinewidth": 0,
-            "tickvals": [place for place, _ in relief.ticks],
+            "tickvals": [height for height, _ in relief.ticks],
             "ticktext": [label for _, label in relief.ticks],
         },
         name="loss",
@@ -159,7 +159,7 @@ def cuts_figure(surface: Surface, palette: Palette, *, is_log: bool) -> go.Figur
             line={"width": 1.8, "dash": dash, "color": color},
             hovertemplate="%{x:.4g}<br><b>loss %{y:.6g}</b><extra></extra>",
         )
-        lost = [place for place, there in zip(places, is_there.tolist(), strict=True) if not there]
+        lost = [position for position, there in zip(places, is_there.tolist(), strict=True) if not there]
         if lost:
             figure.add_scatter(
                 x=lost,

@@ -88,7 +88,7 @@ def _cards(surface: Surface) -> list[html.Div]:
 def explanation_part(
     by_sample: Mapping[str, tuple[Explanation, ...]], sample: str | None, palette: Palette
 ) -> list[Component]:
-    """Show where the model looks in one sample: the maps, the curves of the score, and the quality of the maps."""
+    """Show the explanations of one sample: the maps, the curves of the score, and the quality of the maps."""
     if not by_sample:
         return [_no_explanation()]
     messages: list[Component] = []
@@ -165,7 +165,7 @@ SAMPLE = QueryKey("sample")
 
 
 class LandscapeIds:
-    """What stands on this page."""
+    """Ids of the components of this page."""
 
     run: Final = "landscape-run"
     keys: Final = "landscape-keys"
@@ -175,7 +175,7 @@ class LandscapeIds:
     height: Final = "landscape-height"
     body: Final = "landscape-body"
     sample: Final = "landscape-sample"
-    looks: Final = "landscape-looks"
+    explanations: Final = "landscape-explanations"
 
 
 _CONTROLS: Final = (
@@ -205,14 +205,14 @@ def connect(app: dash.Dash, reader: Reader) -> None:
         return body, _surface_choices(kept)
 
     @app.callback(
-        Output(LandscapeIds.looks, "children"),
+        Output(LandscapeIds.explanations, "children"),
         Output(LandscapeIds.sample, "data"),
         Input(LandscapeIds.sample, "value"),
         Input(LandscapeIds.version, "data"),
         State(ShellIds.scheme, "data"),
         State(LandscapeIds.run, "value"),
     )
-    def draw_looks(sample: str | None, _: object, scheme: str | None, reference: str) -> tuple[object, object]:
+    def draw_explanations(sample: str | None, _: object, scheme: str | None, reference: str) -> tuple[object, object]:
         by_sample = explanations(reader, reader.find(reference))
         return explanation_part(by_sample, sample, palette_of(scheme)), with_chosen(list(by_sample), sample or "")
 
@@ -284,7 +284,7 @@ def layout(reader: Reader, address: PageAddress) -> Component:
             ),
             panel(
                 "Where the model looks",
-                dcc.Loading(html.Div(id=LandscapeIds.looks), delay_show=400),
+                dcc.Loading(html.Div(id=LandscapeIds.explanations), delay_show=400),
                 [_sample_control(by_sample, address)],
             ),
             control_keys(LandscapeIds.keys, _CONTROLS),

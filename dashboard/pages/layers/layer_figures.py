@@ -82,10 +82,10 @@ def small_multiples(
         vertical_spacing=min(0.5, 0.4 / rows),
     )
     for index in range(shown):
-        place = {"row": index // _COLUMNS + 1, "col": index % _COLUMNS + 1}
+        cell = {"row": index // _COLUMNS + 1, "col": index % _COLUMNS + 1}
         for trace in _traces(heat, index, palette, log):
             trace.meta = {"metric": metric, "site": display_site(heat.sites[index])}
-            figure.add_trace(trace, **place)
+            figure.add_trace(trace, **cell)
     figure.update_annotations(font={"size": 10, "color": palette.muted})
     figure.update_layout(
         template=template(palette), showlegend=False, height=rows * _ROW_PIXELS + 40, uirevision=f"small {span}"

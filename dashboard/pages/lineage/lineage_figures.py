@@ -107,12 +107,12 @@ class ParallelAxis:
     """One axis.
 
     Args:
-        places: For every run 0 to 1, above 1 what is not finite, None where the run has no value.
-        ticks: (place, label).
+        positions: For every run 0 to 1, above 1 what is not finite, None where the run has no value.
+        ticks: (position, label).
     """
 
     name: str
-    places: tuple[float | None, ...]
+    positions: tuple[float | None, ...]
     ticks: tuple[tuple[float, str], ...]
 
 
@@ -142,7 +142,7 @@ def _numbers(name: str, values: Sequence[float | None]) -> ParallelAxis:
     is_log = low > 0.0 and high / low >= _DECADES
     ends = (log10(low), log10(high)) if is_log else (low, high)
 
-    def place(value: float | None) -> float | None:
+    def position(value: float | None) -> float | None:
         if value is None:
             return None
         if not isfinite(value):
@@ -152,10 +152,10 @@ def _numbers(name: str, values: Sequence[float | None]) -> ParallelAxis:
 
     middle = (ends[0] + ends[1]) / 2
     shown = (low, 10**middle if is_log else middle, high) if high > low else (low,)
-    ticks = tuple((float(place(value) or 0.0), number(value, 3)) for value in shown) if finite else ()
+    ticks = tuple((float(position(value) or 0.0), number(value, 3)) for value in shown) if finite else ()
     if any(value is not None and not isfinite(value) for value in values):
         ticks = (*ticks, (_OFF, "not finite"))
-    return ParallelAxis(name, tuple(map(place, values)), ticks)
+    return ParallelAxis(name, tuple(map(position, values)), ticks)
 
 
 def run_groups(results: Sequence[float]) -> tuple[RunGroup, ...]:
@@ -201,10 +201,10 @@ def parallel_figure(
         figure.add_shape(
             type="line", x0=at, x1=at, y0=0, y1=1, line={"width": 1, "color": palette.muted}, layer="below"
         )
-        for place, label in scale.ticks:
+        for position, label in scale.ticks:
             figure.add_annotation(
                 x=at,
-                y=place,
+                y=position,
                 text=label,
                 showarrow=False,
                 xanchor="left",
@@ -245,7 +245,7 @@ def _add(
     texts: list[str] = []
     for run in bundle.members:
         x += [*range(len(scales)), None]
-        y += [*(scale.places[run] for scale in scales), None]
+        y += [*(scale.positions[run] for scale in scales), None]
         texts += [names[run]] * (len(scales) + 1)
     figure.add_scatter(
         x=x,
@@ -297,5 +297,5 @@ def correlation_of(
     known = list(dict.fromkeys([*([result] if result else []), *results_of(rows)]))[:_RESULTS]
     values = correlations(rows, numeric, [f"{RESULT}{name}" for name in known])
     is_known = (values == values).any(axis=1)
-    names = [name for name, is_told in zip(numeric, is_known, strict=True) if is_told]
+    names = [name for name, is_defined in zip(numeric, is_known, strict=True) if is_defined]
     return correlation_figure(names, known, values[is_known], palette) if names else None

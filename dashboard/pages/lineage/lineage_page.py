@@ -63,7 +63,7 @@ def connect_figures(app: dash.Dash, origins: ProvenanceCache) -> None:
         ticked: list[GridRow] | None,
         scheme: str | None,
     ) -> tuple[object, ...]:
-        palette, everything = palette_of(scheme), origins.look().rows
+        palette, everything = palette_of(scheme), origins.update().rows
         try:
             rows, shown = matching(everything, where or ""), chosen_fields(everything, fields)
         except InsightError:
@@ -158,7 +158,7 @@ def connect(app: dash.Dash, reader: Reader) -> None:
         prevent_initial_call=True,
     )
     def look(_: int, seen: str) -> str:
-        now = origins.look().version
+        now = origins.update().version
         if now == seen:
             raise PreventUpdate
         return now

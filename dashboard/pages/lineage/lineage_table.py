@@ -38,7 +38,7 @@ ORDER = QueryKey("order", pattern=r"[A-Za-z0-9_./:@+-]{1,80}\.(asc|desc)", examp
 
 
 class LineageIds:
-    """What stands on this page."""
+    """Ids of the components of this page."""
 
     keys: Final = "lineage-keys"
     tick: Final = "lineage-tick"
@@ -179,7 +179,7 @@ def connect_table(app: dash.Dash, reader: Reader, origins: ProvenanceCache) -> N
     def fill(
         where: str | None, result: str | None, fields: list[str] | None, _: object, order: str | None
     ) -> tuple[object, ...]:
-        known = origins.look()
+        known = origins.update()
         everything = known.rows
         names = list(results_of(everything))
         try:

@@ -38,39 +38,39 @@ from .live_run_panels import (
     tensor_bar,
 )
 
-#: Points appended to a curve before it is drawn anew with fewer, chosen ones.
+#: Points appended to a curve before it is redrawn with fewer ones.
 _APPENDED: Final = 1500
-#: Looks between two redraws of the heat map and the detail, while the run writes.
+#: Polls between two redraws of the heat map and the detail, while the run is written.
 _SLOW_EVERY: Final = 3
 _TAIL: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """What the browser has seen of a run.
+    """The state of a run that the browser shows.
 
     Args:
         version: The run's version then.
         step: The newest step of the curve; -1 before the first.
         findings: How many findings were marked.
         appended: Points added to the curve since it was drawn.
-        looks: Looks that found something new.
+        polls: Polls that found something new.
     """
 
     version: str = ""
     step: int = -1
     findings: int = 0
     appended: int = 0
-    looks: int = 0
+    polls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LiveUpdate:
-    """What one look found.
+    """The result of one poll.
 
     Args:
-        tail: Points to append to the curve, None when it is to be left or drawn anew.
-        redraw: Whether the curve must be drawn anew.
+        tail: Points to append to the curve; None if it is unchanged or must be redrawn.
+        redraw: Whether the curve must be redrawn.
         is_slow_due: Whether the slower figures are due as well.
     """
 
@@ -85,8 +85,8 @@ def cursor_now(reader: Reader, run: str, step: int) -> Cursor:
     return Cursor(version=reader.version(run), step=step, findings=len(reader.findings(run)))
 
 
-def look(reader: Reader, run: str, scalar: str, seen: Cursor, *, log: bool, is_over: bool) -> LiveUpdate | None:
-    """Return what has happened since `seen`, None for no news."""
+def poll(reader: Reader, run: str, scalar: str, seen: Cursor, *, log: bool, is_over: bool) -> LiveUpdate | None:
+    """Return what has changed since `seen`; None if nothing has."""
     version = reader.version(run)
     if version == seen.version:
         return None
@@ -96,15 +96,15 @@ def look(reader: Reader, run: str, scalar: str, seen: Cursor, *, log: bool, is_o
     step = max((seen.step, *points.x[-1:]))
     appended = seen.appended + len(points.x)
     is_redrawn = bool(points.mark_x) or findings != seen.findings or appended > _APPENDED or new.total > len(points.x)
-    looks = seen.looks + 1
+    polls = seen.polls + 1
     cursor = Cursor(
         version=version,
         step=step,
         findings=findings,
         appended=0 if is_redrawn else appended,
-        looks=looks,
+        polls=polls,
     )
-    due = is_redrawn or is_over or looks % _SLOW_EVERY == 1
+    due = is_redrawn or is_over or polls % _SLOW_EVERY == 1
     return LiveUpdate(cursor, None if is_redrawn or not points.x else points, is_redrawn, due)
 
 
@@ -146,7 +146,7 @@ def connect_following(app: dash.Dash, reader: Reader) -> None:
         """Answer in a few bytes when the run has not changed, in a few kilobytes when it has."""
         seen = from_json(data)
         run = reader.find(reference)
-        news = look(reader, run.id, scalar, seen, log=scale == "log", is_over=run.state != "running")
+        news = poll(reader, run.id, scalar, seen, log=scale == "log", is_over=run.state != "running")
         if news is None:
             raise PreventUpdate
         findings = reader.findings(run.id)
@@ -184,7 +184,7 @@ def follow_style(run: Run) -> dict[str, str]:
     return {} if run.state == "running" else {"display": "none"}
 
 
-#: How old a map may be that somebody else has just been shown: less than the three seconds after which it is due again.
+#: Seconds for which visitors share a map: less than the three seconds after which it is due again.
 _SHARED_S: Final = 0.5
 
 

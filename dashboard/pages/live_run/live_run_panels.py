@@ -21,7 +21,7 @@ from ...theme import Palette
 
 
 class LiveRunIds:
-    """The live page of a run."""
+    """Ids of the live page of a run."""
 
     keys: Final = "live-keys"
     tick: Final = "live-tick"
@@ -119,7 +119,7 @@ def evaluation(reader: Reader, run: Run) -> Component:
     """Build the page of an evaluation, which has no steps."""
     note = empty_state(
         "An evaluation",
-        "It has no steps; what the attacks did stands under Robustness.",
+        "It has no steps; the page Robustness shows its attacks.",
         run_link("Open it", PageAddress("robustness", run=run.parent or run.id).href),
     )
     status = html.Div(run_status(run, time.time()), className="status")

@@ -1,4 +1,4 @@
-"""The profile of a run: where the time of steps and the memory go, who waits, and what to do about it."""
+"""The profile of a run: the time of steps, memory, waiting ranks, and advice."""
 
 import time
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ HIDDEN: Final = {"display": "none"}
 
 
 class ProfileIds:
-    """What stands on this page."""
+    """Ids of the components of this page."""
 
     run: Final = "profile-run"
     keys: Final = "profile-keys"
@@ -68,7 +68,7 @@ def chosen_rank(run: Run, chosen_text: str | None) -> int:
 
 
 def choice_error(text: str | None, rank: str | None, run: Run) -> Component | None:
-    """Explain a choice that cannot be followed."""
+    """Return an error message for an invalid rank or range of steps."""
     if text and span_of(text) is None:
         return notice(f"{text[:40]!r} is not a range of steps; write one as 120-480. All steps are shown.")
     if rank and chosen_rank(run, rank) != int(rank):
@@ -184,7 +184,7 @@ def operators_grid() -> html.Div:
 
 #: A profile of a hundred thousand steps takes half a second; so often it costs a few percent of a core.
 _REFRESH_MS: Final = 10_000
-#: All that is drawn anew together: they share one profile.
+#: The outputs that are redrawn together: they share one profile.
 _DRAWN: Final = (
     (ProfileIds.note, "children"),
     (ProfileIds.cards, "children"),

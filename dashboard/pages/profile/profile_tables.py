@@ -71,8 +71,8 @@ def _peak(run: Run, use: MemoryUse | None) -> html.Div:
         return card("Most memory", "–", "memory was not recorded")
     where = dcc.Link(f"step {use.peak_step:,}", href=PageAddress("run", run.id, step=use.peak_step).href)
     is_device = isfinite(use.device_peak_bytes)
-    amount, place = (use.device_peak_bytes, "device") if is_device else (use.host_peak_bytes, "host")
-    return card("Most memory", size(amount), html.Span([f"of the {place}, at ", where]))
+    amount, memory = (use.device_peak_bytes, "device") if is_device else (use.host_peak_bytes, "host")
+    return card("Most memory", size(amount), html.Span([f"of the {memory}, at ", where]))
 
 
 def advice_list(advice: Sequence[Advice], missing: Sequence[str]) -> list[Component]:

@@ -1,4 +1,4 @@
-"""What attacks did to a model: cards, the verdict on hidden gradients, tables, a radar and examples."""
+"""The results of attacks: cards, the verdict on gradient masking, tables, a radar and examples."""
 
 import base64
 import math
@@ -162,7 +162,7 @@ def _closed(attack: RadarSeries, names: Sequence[str], largest: Mapping[str, flo
 
 
 def robust_cards(found: Evaluations, norm: str, epsilon: float) -> list[html.Div]:
-    """Clean accuracy, what is left at the budget, what is certain there, and whether to believe it."""
+    """Build cards: clean accuracy, accuracy under attack, certified accuracy, and the verdict on gradient masking."""
     clean, worst = at_budget(found, norm, 0.0), at_budget(found, norm, epsilon)
     certain = certified(found, norm, epsilon)
     clean_card = card("Clean", "–", "no evaluation without an attack")

@@ -18,11 +18,11 @@ _SHARES: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class GaugeScale:
-    """Where numbers of one kind lie; ends are NaN where nobody knows them.
+    """The scale of one kind of numbers; unknown ends are NaN.
 
     Args:
-        unit: What stands behind a value; a share has none, it is written in percent.
-        is_signed: A value is written with its sign.
+        unit: The unit after a value; a share has none and is written in percent.
+        is_signed: Whether a value is written with its sign.
     """
 
     low: float = math.nan
@@ -41,12 +41,12 @@ class GaugeScale:
 
     @property
     def ends(self) -> tuple[str, str]:
-        """Both ends as a person reads them, with signs where the scale goes below 0."""
+        """Both ends as text, with signs if the scale goes below 0."""
         shown = replace(self, is_signed=self.low < 0, unit="")
         return shown.words(self.low), shown.words(self.high)
 
-    def place(self, value: float) -> float | None:
-        """Return where the value lies, 0 at the low end and 1 at the high one; None when it cannot be drawn."""
+    def position(self, value: float) -> float | None:
+        """Return the position of the value, 0 at the low end and 1 at the high end; None if it cannot be drawn."""
         at = (value - self.low) / (self.high - self.low) if self.high > self.low else math.nan
         return min(max(at, 0.0), 1.0) if math.isfinite(at) else None
 
@@ -72,8 +72,8 @@ class Gauge:
     """One number.
 
     Args:
-        good: Which values are good, and what the number is.
-        beside: What else was measured of the same samples, by name.
+        good: Which values are good, and what the number means.
+        beside: Other measurements of the same samples, by name.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Gauge:
 
 @dataclass(frozen=True, slots=True)
 class GaugeGroup:
-    """What one measurement found, and from how much."""
+    """The numbers of one measurement, and its sample size."""
 
     title: str
     gauges: tuple[Gauge, ...]
@@ -160,14 +160,18 @@ def _queries(outcome: Outcome) -> tuple[Gauge, ...]:
 
 def _detector(outcome: Outcome) -> tuple[Gauge, ...]:
     auc = "High: how often an attacked input looks more suspicious than a clean one; 0.5 is guessing, below is worse."
-    asked = GaugeScale(is_share=True).words(number_in(outcome.details, "allowed_false_positive_rate"))
+    allowed_rate = GaugeScale(is_share=True).words(number_in(outcome.details, "allowed_false_positive_rate"))
     return (
         *_shares(
             outcome,
             ("Detected", "detection_rate", "High: adversarial inputs that set the alarm off."),
-            ("False alarms, FPR", "false_positive_rate", f"Low: clean inputs that do; set for {asked} of others."),
+            (
+                "False alarms, FPR",
+                "false_positive_rate",
+                f"Low: clean inputs that do; set for {allowed_rate} of others.",
+            ),
         ),
-        Gauge("Told apart, AUC", number_in(outcome.details, "auc"), GaugeScale(0.0, 1.0), auc),
+        Gauge("Separation, AUC", number_in(outcome.details, "auc"), GaugeScale(0.0, 1.0), auc),
     )
 
 
@@ -225,9 +229,9 @@ def _strip(gauge: Gauge) -> Component | None:
     scale = gauge.scale
     if math.isnan(scale.low) or math.isnan(scale.high):
         return None
-    marks = [_mark("gauge-beside", scale.place(beside), name) for name, beside in gauge.beside.items()]
-    marks += [_mark("gauge-zero", scale.place(0.0), "")] if scale.low < 0 else []
-    marks += [_mark("gauge-dot", scale.place(gauge.value), "")]
+    marks = [_mark("gauge-beside", scale.position(beside), name) for name, beside in gauge.beside.items()]
+    marks += [_mark("gauge-zero", scale.position(0.0), "")] if scale.low < 0 else []
+    marks += [_mark("gauge-dot", scale.position(gauge.value), "")]
     low, high = scale.ends
     label = f"{scale.words(gauge.value)} on a scale from {low} to {high}"
     line = html.Div([mark for mark in marks if mark is not None], className="gauge-line")
@@ -235,5 +239,7 @@ def _strip(gauge: Gauge) -> Component | None:
     return html.Div([line, ends], className="gauge", role="img", **{"aria-label": label})
 
 
-def _mark(kind: str, place: float | None, title: str) -> html.Span | None:
-    return None if place is None else html.Span(className=kind, style={"left": f"{place:.2%}"}, title=title or None)
+def _mark(kind: str, position: float | None, title: str) -> html.Span | None:
+    return (
+        None if position is None else html.Span(className=kind, style={"left": f"{position:.2%}"}, title=title or None)
+    )

@@ -1,4 +1,4 @@
-"""How a model holds under attack, whether to trust that, and what else was measured of it."""
+"""The accuracy of a model under attack, whether to trust it, and other measurements."""
 
 import time
 from typing import Final

@@ -1,4 +1,4 @@
-"""What a visitor can do with the runs ticked in the table: rename, tag, remark, compare and delete them."""
+"""Actions on the runs ticked in the table: rename, tag, remark, compare and delete."""
 
 import json
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class RunsIds:
     message: Final = "overview-said"
 
 
-#: What JSON values begin with that may hold a comma.
+#: First characters of JSON values that may contain a comma.
 _OPENING = ('"', "[", "{")
 
 

@@ -146,7 +146,7 @@ AxisPositions = Callable[[Sequence[int]], tuple[AxisValue, ...]]
 def _places(reader: Reader, run: Run, series: Series, axis: AxisName) -> AxisPositions | None:
     """Return where steps stand on the axis; None when the run has no such axis."""
     found = axis_of(reader, run.id, axis, series)
-    return None if found is None else found.places
+    return None if found is None else found.positions
 
 
 def curve_of(reader: Reader, look: TensorView, palette: Palette) -> go.Figure | None:

@@ -111,7 +111,7 @@ def hits_table(run: Run, hits: Sequence[Finding]) -> Component:
     rows = [
         (
             f"{hit.first_step:,}",
-            dcc.Link(display_site(hit.site), href=_place(run, hit).href, className="mono"),
+            dcc.Link(display_site(hit.site), href=_tensor_address(run, hit).href, className="mono"),
             html.Span(hit.metric, className="mono"),
             number(hit.evidence.get("value", float("nan"))),
             f"{hit.rank}",
@@ -124,7 +124,7 @@ def hits_table(run: Run, hits: Sequence[Finding]) -> Component:
     return html.Div([table, html.P(f"and {rest:,} more", className="muted")]) if rest > 0 else table
 
 
-def _place(run: Run, hit: Finding) -> PageAddress:
+def _tensor_address(run: Run, hit: Finding) -> PageAddress:
     page = "run" if hit.metric.startswith("scalar/") else "tensor"
     return PageAddress(page, run.id, hit.metric, hit.site, hit.first_step)
 

@@ -1,4 +1,4 @@
-"""Watchpoints: what a run is watched for, what met it, and pausing the training to look into it."""
+"""Watchpoints of a run, their hits, and control of the running training."""
 
 import time
 from typing import Final, cast
@@ -11,7 +11,7 @@ from dash.exceptions import PreventUpdate
 
 from ....insight import InsightError
 from ....storage import Finding, InvalidName, Json, Run
-from ....storage.control_channel import Deed
+from ....storage.control_channel import Action
 from ...address import PageAddress, QueryKey
 from ...components.form_controls import choose, labelled, line_input, switch
 from ...components.page_parts import notice, panel
@@ -42,7 +42,7 @@ SUBJECT = QueryKey("subject", "weight", ("weight", "gradient"))
 
 
 class WatchpointsIds:
-    """What stands on this page."""
+    """Ids of the components of this page."""
 
     run: Final = "watchpoints-run"
     keys: Final = "watchpoints-keys"
@@ -54,7 +54,7 @@ class WatchpointsIds:
     step: Final = "watchpoints-step"
     steps: Final = "watchpoints-steps"
     go_on: Final = "watchpoints-continue"
-    command_message: Final = "watchpoints-told"
+    command_message: Final = "watchpoints-message"
     when: Final = "watchpoints-when"
     deed: Final = "watchpoints-deed"
     severity: Final = "watchpoints-severity"
@@ -75,7 +75,7 @@ CONTROLS: Final = (
     (WatchpointsIds.sites, "value", SITES),
     (WatchpointsIds.subject, "value", SUBJECT),
 )
-#: What of the page follows the training.
+#: The parts of the page that follow the training.
 FOLLOWING: Final = (
     WatchpointsIds.cards,
     WatchpointsIds.conditions,
@@ -146,7 +146,7 @@ def connect_view(app: dash.Dash, reader: Reader) -> None:
 
 
 def connect_control(app: dash.Dash, reader: Reader) -> None:
-    """Pass pressed buttons on to the training."""
+    """Send the commands of pressed buttons to the training."""
     commands = {
         WatchpointsIds.pause: "pause",
         WatchpointsIds.step: "step",
@@ -169,7 +169,7 @@ def connect_control(app: dash.Dash, reader: Reader) -> None:
             raise PreventUpdate
         steps, subject, sites, reference = values[-4:]
         number = steps if isinstance(steps, int) and steps > 0 else 1
-        do = cast("Deed", commands[pressed])
+        do = cast("Action", commands[pressed])
         command_training(
             reader, reader.find(str(reference)), do, steps=number, subject=str(subject), sites=str(sites or "*")
         )
@@ -210,7 +210,7 @@ def tensor_bar(here: PageAddress, is_open: bool) -> html.Div:
 
 
 def connect_conditions(app: dash.Dash, reader: Reader) -> None:
-    """Add the condition that was written to the run's watchpoints, and remove those that were taken away."""
+    """Add typed conditions to the run's watchpoints, and remove deleted ones."""
 
     @app.callback(
         Output(WatchpointsIds.message, "children"),
@@ -276,7 +276,7 @@ _CLOSED: Final = "To send commands, open the address that the dashboard printed 
 
 
 def connect(app: dash.Dash, reader: Reader) -> None:
-    """Follow the training, and pass on what the visitor asks of it."""
+    """Follow the training, and send it the visitor's commands."""
     connect_view(app, reader)
     connect_control(app, reader)
     connect_conditions(app, reader)

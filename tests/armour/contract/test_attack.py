@@ -3,6 +3,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from mindscope.armour import FGSM, PGD, Attack, InvalidInput, InvalidSearch
+from mindscope.armour.problem.objective import cross_entropy
 
 from tests.armour.networks import data, linear, model, perceptron
 
@@ -98,3 +99,19 @@ def test_the_first_gradient_comes_with_the_clean_logits_and_is_asked_for_once(ba
     assert network.calls - passes == passes + len(budgets) * -(-55 // batch_size)
     np.testing.assert_array_equal(opened.adversarials, plain.adversarials)
     np.testing.assert_array_equal(opened.gradient_calls, plain.gradient_calls)
+
+
+@dataclass(frozen=True)
+class Former(Returning):
+    """An attack that was written for the release before."""
+
+    def opening(self):
+        return cross_entropy
+
+
+def test_the_old_name_of_the_initial_objective_is_called_with_a_warning():
+    network = linear()
+    x, y = data(network)
+    with pytest.warns(DeprecationWarning, match=r"Former\.opening is now initial_objective"):
+        result = Former(answer=lambda x: x)(model(network), x, y, epsilons=[0.1])
+    assert result.adversarials.shape == (1, *x.shape)

@@ -54,7 +54,7 @@ def test_every_box_stands_below_all_that_it_takes_data_from(inputs):
     ]
     flow = flow_of(infos)
     assert len(flow.boxes) == len(infos)
-    assert len({(box.layer, box.place) for box in flow.boxes}) == len(infos)
+    assert len({(box.layer, box.position) for box in flow.boxes}) == len(infos)
     for a, b in flow.edges:
         assert a > b or flow.boxes[a].layer < flow.boxes[b].layer
 

@@ -65,7 +65,7 @@ def test_edges_begin_and_end_at_their_boxes():
     figure = flow_figure(flow, color_by_findings((), 0, LIGHT), LIGHT)
     x, y = figure.data[0].x, figure.data[0].y
     ends = [(x[at], y[at]) for at in range(len(x)) if x[at] is not None and (at == 0 or x[at - 1] is None)]
-    assert ends == [(flow.boxes[a].place, flow.boxes[a].layer) for a, _ in flow.edges]
+    assert ends == [(flow.boxes[a].position, flow.boxes[a].layer) for a, _ in flow.edges]
 
 
 def test_the_tree_holds_every_module_in_its_own_and_opens_at_the_chosen_one():

@@ -12,7 +12,7 @@ from mindscope.dashboard.theme import DARK, LIGHT
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20, unique=True))
 def test_numbers_keep_their_order_from_the_bottom_to_the_top(values):
-    places = parallel_axis("lr", values).places
+    places = parallel_axis("lr", values).positions
     assert min(places) == 0.0
     assert max(places) == pytest.approx(1.0)
     pairs = sorted(zip(values, places, strict=True))
@@ -20,22 +20,22 @@ def test_numbers_keep_their_order_from_the_bottom_to_the_top(values):
 
 
 def test_a_wide_range_of_positive_numbers_is_logarithmic_and_a_narrow_one_is_not():
-    assert parallel_axis("lr", [1e-3, 1e-2, 1e-1]).places == pytest.approx((0.0, 0.5, 1.0))
-    assert parallel_axis("layers", [2, 4, 12]).places == pytest.approx((0.0, 0.2, 1.0))
+    assert parallel_axis("lr", [1e-3, 1e-2, 1e-1]).positions == pytest.approx((0.0, 0.5, 1.0))
+    assert parallel_axis("layers", [2, 4, 12]).positions == pytest.approx((0.0, 0.2, 1.0))
 
 
 def test_words_stand_evenly_and_what_a_run_lacks_is_a_gap():
     scale = parallel_axis("model", ["vit", None, "cnn", "mlp"])
-    assert scale.places == (1.0, None, 0.0, 0.5)
+    assert scale.positions == (1.0, None, 0.0, 0.5)
     assert [label for _, label in scale.ticks] == ["cnn", "mlp", "vit"]
     assert parallel_axis("flag", [True, False]).ticks[0][1] == "False"
-    assert parallel_axis("same", ["a", "a"]).places == (0.5, 0.5)
-    assert parallel_axis("nothing", [None, None]).places == (None, None)
+    assert parallel_axis("same", ["a", "a"]).positions == (0.5, 0.5)
+    assert parallel_axis("nothing", [None, None]).positions == (None, None)
 
 
 def test_what_is_not_finite_stands_above_all_others_and_is_named():
     scale = parallel_axis("loss", [1.0, math.nan, 2.0, math.inf])
-    assert scale.places[1] == scale.places[3] > 1.0
+    assert scale.positions[1] == scale.positions[3] > 1.0
     assert scale.ticks[-1][1] == "not finite"
 
 

@@ -54,13 +54,13 @@ def test_another_surface_is_chosen_by_its_key_and_one_that_is_gone_is_told(app, 
 
 
 def test_the_maps_of_a_sample_are_shown_with_what_they_are_worth(app, store):
-    said = asked(app, store, "looks.children", sample="10")
+    said = asked(app, store, "explanations.children", sample="10")
     for words in ("Class 3 has the score", "Faithfulness", "Hits the mark", '"yes"', "4.0%", "Gradient", "Occlusion"):
         assert words in said
-    without_marks = asked(app, store, "looks.children", sample="9")
+    without_marks = asked(app, store, "explanations.children", sample="9")
     assert "Class 1 has the score" in without_marks
     assert "Hits the mark" not in without_marks
-    assert "No sample 'x' was explained; sample 9 is shown" in asked(app, store, "looks.children", sample="x")
+    assert "No sample 'x' was explained; sample 9 is shown" in asked(app, store, "explanations.children", sample="x")
 
 
 def test_samples_are_in_the_order_of_their_numbers_and_the_newest_explanation_counts(store):
@@ -78,7 +78,7 @@ def test_samples_are_in_the_order_of_their_numbers_and_the_newest_explanation_co
 
 def test_what_would_make_them_is_told_where_there_are_none(app, store):
     assert "mindscope landscape RUN" in asked(app, store, "body.children", run="bare")
-    assert "mindscope explain RUN" in asked(app, store, "looks.children", run="bare")
+    assert "mindscope explain RUN" in asked(app, store, "explanations.children", run="bare")
 
 
 def test_a_new_surface_beside_the_run_is_noticed():

@@ -100,7 +100,7 @@ def test_too_few_runs_are_told_instead_of_drawn(app):
 
 
 def test_correlations_are_those_of_ranks_over_the_runs_that_have_both(store):
-    rows = ProvenanceCache(Reader(store)).look().rows
+    rows = ProvenanceCache(Reader(store)).update().rows
     (found,) = correlations(rows, ["tag.lr"], ["result.loss"])[0]
     pairs = [
         (rate, loss_of(rate, seed)) for rate in RATES for seed in SEEDS if loss_of(rate, seed) == loss_of(rate, seed)
@@ -131,7 +131,7 @@ def test_a_run_that_is_deleted_while_the_page_is_made_is_left_out():
         reader = Reader(store)
         assert len(reader.runs()) == 1 + len(others)
         store.delete_run(first.id)
-        assert {row.run for row in ProvenanceCache(reader).look().rows} == {run.id for run in others}
+        assert {row.run for row in ProvenanceCache(reader).update().rows} == {run.id for run in others}
 
 
 def test_a_long_store_is_read_look_by_look_the_newest_first_and_each_run_once():
@@ -140,14 +140,14 @@ def test_a_long_store_is_read_look_by_look_the_newest_first_and_each_run_once():
         runs = [run.id for run in write_search(store)][::-1]
         origins = ProvenanceCache(Reader(store), clock=lambda: float(next(ticks)))  # a second a look at the clock
         for read in range(1, 4):
-            known = origins.look()
+            known = origins.update()
             assert [row.run for row in known.rows] == runs[:read]
             assert known.left == len(runs) - read
         rest = ProvenanceCache(Reader(store))
-        whole = rest.look()
+        whole = rest.update()
         assert [row.run for row in whole.rows] == runs
-        assert rest.look().version == whole.version
-        assert all(one is other for one, other in zip(rest.look().rows, whole.rows, strict=True))
+        assert rest.update().version == whole.version
+        assert all(one is other for one, other in zip(rest.update().rows, whole.rows, strict=True))
 
 
 def test_a_run_is_read_again_when_it_has_changed():
@@ -155,9 +155,9 @@ def test_a_run_is_read_again_when_it_has_changed():
         run = write_search(store)[0]
         reader = Reader(store)
         origins = ProvenanceCache(reader)
-        before = origins.look()
+        before = origins.update()
         reader.change(run.id, lambda store: store.annotate(run.id, remark="look here"))
-        after = origins.look()
+        after = origins.update()
         assert before.version != after.version
         assert after.rows[-1].fields["remark"] == "look here"
 

@@ -52,7 +52,7 @@ class Visitor:
         return call(self.app, f"watchpoints-{output}", pressed, said, client=self.client).get_data(as_text=True)
 
     def tells(self, pressed, **state):
-        return self.does("told.children", pressed, **{"steps": 1, "subject": "weight", **state})
+        return self.does("message.children", pressed, **{"steps": 1, "subject": "weight", **state})
 
     def adds(self, line, deed="note"):
         return self.does("said.children", "add", when=line, deed=deed, severity="warning")
@@ -129,7 +129,7 @@ def test_what_a_run_began_with_stays_when_more_is_added_and_goes_when_it_is_remo
 def test_a_condition_that_is_none_or_is_there_already_is_told_and_not_asked_for(store, line, told):
     writer = store.begin_run("live", config={"watchpoints": ["nan @ *"]})
     assert told in Visitor(store, writer.run.id).adds(line)
-    assert store.mailbox(writer.run.id).read("set") is None
+    assert store.control_channel(writer.run.id).read("set") is None
     writer.close()
 
 
@@ -140,7 +140,7 @@ def test_without_the_right_everything_is_shown_and_nothing_is_told(store, how, t
     for pressed in ("pause", "step", "continue", "show"):
         assert told in visitor.tells(pressed)
     assert told in visitor.adds("nan @ *")
-    mailbox = store.mailbox(writer.run.id)
+    mailbox = store.control_channel(writer.run.id)
     assert (mailbox.read("command"), mailbox.read("set")) == (None, None)
     assert visitor.client.get(f"/watchpoints?run={writer.run.id}").status_code == 200
     writer.close()
@@ -166,11 +166,11 @@ def test_a_hit_leads_to_its_tensor_and_is_counted_on_its_condition(store):
 
 def test_a_mailbox_that_holds_nonsense_is_told_in_words(store):
     writer = store.begin_run("live")
-    mailbox, reader = store.mailbox(writer.run.id), Reader(store)
+    mailbox, reader = store.control_channel(writer.run.id), Reader(store)
     mailbox.post("set", {"watchpoints": ["nonsense"]})
     assert "is not understood" in words(reader, "?run=live")
     mailbox.post("state", {"nonsense": 1})
-    with pytest.raises(StoreUnavailable, match="its state is not understood"):
+    with pytest.raises(StoreUnavailable, match=r"the state of run .* is not understood"):
         training_status(reader, store.find_run("live"))
     assert page_at(reader, "/watchpoints", "?run=live")[0] == 503
     (_, halt), *_ = running_trainings(reader)
@@ -181,7 +181,7 @@ def test_a_mailbox_that_holds_nonsense_is_told_in_words(store):
 def test_what_the_training_refuses_is_told_until_it_has_taken_something_over(store, quick):
     with Training(store) as training:
         run = training.monitor.run
-        store.mailbox(run.id).post("set", {"store": "elsewhere"})
+        store.control_channel(run.id).post("set", {"store": "elsewhere"})
         reader = Reader(store)
         once(lambda: (None, bool(refusal(reader, store.find_run(run.id)))))
         assert "refused the last request" in words(reader, f"?run={run.id}")
@@ -191,7 +191,7 @@ def test_a_command_that_was_not_obeyed_yet_is_shown_as_waiting(store):
     writer = store.begin_run("live")
     reader = Reader(store)
     assert not training_status(reader, writer.run).is_pending
-    assert send(store.mailbox(writer.run.id), "pause") == 1
-    assert state_of(store.mailbox(writer.run.id)).obeyed == 0
+    assert send(store.control_channel(writer.run.id), "pause") == 1
+    assert state_of(store.control_channel(writer.run.id)).obeyed == 0
     assert "a command waits" in words(reader, "?run=live")
     writer.close()

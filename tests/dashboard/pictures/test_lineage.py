@@ -16,7 +16,7 @@ def rows():
         write_search(store)
         store.begin_run("alone", tags={"lr": 0.5, "width": 3}).close()
         origins = ProvenanceCache(Reader(store))
-        while (known := origins.look()).left:
+        while (known := origins.update()).left:
             pass
         yield known.rows
 

@@ -44,7 +44,7 @@ def test_a_watchpoint_set_under_way_holds_from_the_next_step_on_live_and_offline
         monitor = ms.watch(model, optimizer, store=store, run="w", config={"subjects": ["weight", "loss"]})
         for step in range(8):
             if step == 2:
-                request_change(store.mailbox(monitor.run.id), {"watchpoints": ["weight/l2_norm @ weight > 0"]})
+                request_change(store.control_channel(monitor.run.id), {"watchpoints": ["weight/l2_norm @ weight > 0"]})
             ops.square(model(Tensor(np.ones((2, 4), np.float32)))).mean().backward()
             optimizer.step()
             optimizer.zero_grad()

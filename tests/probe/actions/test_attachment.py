@@ -24,7 +24,7 @@ class Person:
 
     def __init__(self, *commands: dict) -> None:
         self.store = open_store("memory:")
-        self.box = self.store.mailbox("run")
+        self.box = self.store.control_channel("run")
         self.commands = [*commands]
         self.states: list[tuple[str, int]] = []
         self.training = Attachment(self.box, View(), look_s=0.0, sleep=self.say)
@@ -124,7 +124,7 @@ def test_a_person_may_end_a_training() -> None:
 
 
 def test_a_command_that_was_there_before_the_training_is_not_for_it() -> None:
-    box = open_store("memory:").mailbox("run")
+    box = open_store("memory:").control_channel("run")
     box.post(COMMAND, {"do": "stop", "number": 1})
     Attachment(box, View(), look_s=0.0).step_ended(0)
 
@@ -141,7 +141,7 @@ def test_a_real_training_waits_at_a_watchpoint_and_loses_no_bit(tmp_path) -> Non
 
     def release() -> None:
         with ms.open_store(tmp_path) as store:
-            box = store.mailbox(monitor.run.id)
+            box = store.control_channel(monitor.run.id)
             while (state := box.read(STATE)) is None or state["state"] != "paused":
                 threading.Event().wait(0.01)
             seen.append((state["step"], state["why"]))

@@ -95,7 +95,7 @@ def test_edits_of_a_relative_file_are_followed_from_another_folder(tmp_path, mon
 def test_settings_of_a_run_are_laid_over_its_configuration(store):
     training = Training(store, {"subjects": ["gradient", "activation"]})
     training.steps(2)
-    box = store.mailbox(training.monitor.run.id)
+    box = store.control_channel(training.monitor.run.id)
     request_change(box, {"modules": ["0"]})
     training.steps(2)
     request_change(box, {"subjects": {"gradient": False, "activation": 1}})
@@ -107,7 +107,7 @@ def test_settings_of_a_run_are_laid_over_its_configuration(store):
 
 def test_settings_are_laid_over_each_other_key_by_key(store):
     training = Training(store, {"subjects": {"gradient": {"every": 2}, "update": False}})
-    box = store.mailbox(training.monitor.run.id)
+    box = store.control_channel(training.monitor.run.id)
     training.steps(2)
     request_change(box, {"subjects": {"weight": False}})
     training.steps(2)
@@ -130,7 +130,7 @@ def test_settings_are_laid_over_each_other_key_by_key(store):
 
 def test_all_but_what_is_named_can_be_switched_off_and_on_again(store):
     training = Training(store, {"subjects": {"gradient": 1}, "histograms": {"every": 0}})
-    box = store.mailbox(training.monitor.run.id)
+    box = store.control_channel(training.monitor.run.id)
     training.steps(2)
     request_change(box, {"every": 0})
     training.steps(2)
@@ -141,7 +141,7 @@ def test_all_but_what_is_named_can_be_switched_off_and_on_again(store):
 
 def test_what_would_leave_nothing_is_refused_by_the_training_that_knows_the_rest(store):
     training = Training(store, {"histograms": {"every": 0}})
-    request_change(store.mailbox(training.monitor.run.id), {"every": 0})
+    request_change(store.control_channel(training.monitor.run.id), {"every": 0})
     training.steps(2)
     assert all(subjects(record) for record in training.records())
     (event,) = store.events(training.monitor.run.id, kind="configuration_refused")
@@ -152,9 +152,9 @@ def test_modules_that_come_back_go_on_in_their_own_series(store):
     training = Training(store, {"subjects": ["activation"]})
     run = training.monitor.run.id
     training.steps(2)
-    request_change(store.mailbox(run), {"modules": ["0"]})
+    request_change(store.control_channel(run), {"modules": ["0"]})
     training.steps(2)
-    request_change(store.mailbox(run), {"modules": ["*"]})
+    request_change(store.control_channel(run), {"modules": ["*"]})
     training.steps(2)
     training.monitor.close()
     assert store.series(run, "2", "activation/mean").steps.tolist() == [0, 1, 4, 5]
@@ -187,7 +187,7 @@ def test_a_wrong_edit_is_refused_once_and_changes_nothing(tmp_path, caplog, aske
 def test_what_is_left_for_a_run_and_is_no_setting_at_all_is_refused_too(tmp_path):
     with open_store(tmp_path) as store:
         training = Training(store, None)
-        store.mailbox(training.monitor.run.id).post("set", {1: 2})
+        store.control_channel(training.monitor.run.id).post("set", {1: 2})
         training.steps(2)
         assert len(training.records()) == 2
         assert store.events(training.monitor.run.id, kind="configuration_refused")
@@ -197,7 +197,7 @@ def test_changes_leave_the_losses_as_they_are(tmp_path):
     with open_store(tmp_path) as store:
         changed, plain = Training(store, None), Training(store, None)
         changed.steps(2)
-        request_change(store.mailbox(changed.monitor.run.id), {"every": 2, "modules": ["0"]})
+        request_change(store.control_channel(changed.monitor.run.id), {"every": 2, "modules": ["0"]})
         changed.steps(4)
         plain.steps(6)
         changed.monitor.close()
@@ -208,13 +208,13 @@ def test_changes_leave_the_losses_as_they_are(tmp_path):
 def test_a_file_that_vanishes_changes_nothing(tmp_path):
     edit(tmp_path / "monitor.yaml", {"every": 3})
     config = load_config(tmp_path / "monitor.yaml")
-    control = ChangeWatcher(config, tmp_path / "monitor.yaml", open_store("memory:").mailbox("run"), look_s=0.0)
+    control = ChangeWatcher(config, tmp_path / "monitor.yaml", open_store("memory:").control_channel("run"), look_s=0.0)
     (tmp_path / "monitor.yaml").unlink()
     assert control.look() == ()
 
 
 def test_what_cannot_be_asked_for_is_said_before_it_is_left(store):
-    box = store.mailbox("x")
+    box = store.control_channel("x")
     with pytest.raises(ConfigError, match="queue cannot change"):
         request_change(box, {"queue": {"capacity": 3}})
     with pytest.raises(ConfigError, match="did you mean 'every'"):
@@ -237,7 +237,7 @@ def looks(training, steps=1):
 @pytest.mark.parametrize("is_between_two_looks", [False, True], ids=["look-by-look", "at-once"])
 def test_a_refused_setting_has_no_effect_on_those_behind_it(store, is_between_two_looks):
     training = Training(store, {"subjects": ["activation"]})
-    box = store.mailbox(training.monitor.run.id)
+    box = store.control_channel(training.monitor.run.id)
     for asked in ({"depth": 1}, {"modules": ["foo.*"], "every": 5}, {"every": 2}, {"modules": ["0"]}):
         request_change(box, asked)
         if not is_between_two_looks:
@@ -252,7 +252,7 @@ def test_a_refused_setting_has_no_effect_on_the_file_nor_a_refused_file_on_setti
     edit(tmp_path / "monitor.yaml", {"subjects": ["activation"]})
     with open_store(tmp_path / "runs") as store:
         training = Training(store, tmp_path / "monitor.yaml")
-        box = store.mailbox(training.monitor.run.id)
+        box = store.control_channel(training.monitor.run.id)
         request_change(box, {"modules": ["foo.*"]})
         looks(training)
         edit(tmp_path / "monitor.yaml", {"subjects": ["activation"], "modules": ["0"]})
@@ -266,7 +266,7 @@ def test_a_refused_setting_has_no_effect_on_the_file_nor_a_refused_file_on_setti
 
 
 def test_who_joins_a_run_later_takes_what_was_accepted_and_refuses_what_was_refused(store):
-    box = store.mailbox("run")
+    box = store.control_channel("run")
     for asked in ({"every": 3}, {"every": 0, "histograms": {"every": 0}}, {"depth": 1}):
         request_change(box, asked)
     control, refused = ChangeWatcher(load_config(None), None, box, look_s=-1.0), 0
@@ -281,7 +281,7 @@ def test_who_joins_a_run_later_takes_what_was_accepted_and_refuses_what_was_refu
 
 def test_settings_in_another_place_than_those_that_were_seen_hold_from_the_first_on(store):
     training = Training(store, None)
-    box = store.mailbox(training.monitor.run.id)
+    box = store.control_channel(training.monitor.run.id)
     request_change(box, {"every": 3, "depth": 1})
     looks(training)
     box.post("set", {"every": 4})
@@ -308,7 +308,7 @@ def test_settings_in_another_place_than_those_that_were_seen_hold_from_the_first
 def test_what_was_set_is_taken_back_for_every_key(store, key, value):
     begun = load_config({"every": 1, "exclude": ["1"]})
     training = Training(store, begun)
-    control, box = training.monitor._reconfiguration.control, store.mailbox(training.monitor.run.id)
+    control, box = training.monitor._reconfiguration.control, store.control_channel(training.monitor.run.id)
     request_change(box, {key: value, **({} if key == "depth" else {"depth": 2})})
     looks(training)
     assert control._now.config != begun
@@ -320,7 +320,7 @@ def test_what_was_set_is_taken_back_for_every_key(store, key, value):
 
 def test_a_part_of_a_key_is_taken_back_and_the_rest_of_it_stays(store):
     training = Training(store, {"subjects": {"update": False}})
-    box = store.mailbox(training.monitor.run.id)
+    box = store.control_channel(training.monitor.run.id)
     request_change(box, {"subjects": {"gradient": {"every": 2}, "weight": False}})
     request_change(box, {"subjects": {"gradient": {"every": {}}}})
     looks(training, 2)
@@ -335,7 +335,7 @@ def test_a_file_edited_in_vain_is_told_with_what_takes_the_setting_back(tmp_path
     with open_store(tmp_path / "runs") as store:
         training = Training(store, tmp_path / "monitor.yaml")
         run = training.monitor.run.id
-        request_change(store.mailbox(run), {"every": 3, "histograms": {"every": 5}, "depth": 1})
+        request_change(store.control_channel(run), {"every": 3, "histograms": {"every": 5}, "depth": 1})
         looks(training)
         edit(tmp_path / "monitor.yaml", {"every": 7, "histograms": {"every": 4, "bins": 16}})
         looks(training)
@@ -350,7 +350,7 @@ def test_a_file_edited_in_vain_is_told_with_what_takes_the_setting_back(tmp_path
 
 def test_parameters_that_are_excluded_under_way_are_not_recorded_until_that_is_taken_back(store):
     training = Training(store, {"histograms": {"every": 1, "subjects": ["weight", "gradient"]}})
-    run, box = training.monitor.run.id, store.mailbox(training.monitor.run.id)
+    run, box = training.monitor.run.id, store.control_channel(training.monitor.run.id)
     looks(training, 2)
     request_change(box, {"exclude": ["0.bias", "2.*"]})
     looks(training)

@@ -181,7 +181,7 @@ def test_the_command_prints_the_verdict_and_exits_with_it(tmp_path, capsys):
     document = json.loads(capsys.readouterr().out)
     assert document["outputs"][""]["verdict"] == "rounding"
     assert main(["replay", run.id, "head", "--module", f"{factory}:head", *place]) == 0
-    assert "right: the output is what inputs and weights make" in capsys.readouterr().out
+    assert "right: the output follows from inputs and weights" in capsys.readouterr().out
     assert main(["replay", run.id, "head", "--module", f"{factory}:broken", *place]) == 2
     assert f"makes no model: {factory}, line 7, KeyError: 'lost'" in capsys.readouterr().err
     assert main(["replay", run.id, "nowhere", "--module", f"{factory}:broken", *place]) == 2

@@ -24,7 +24,7 @@ def test_what_is_recorded_of_parameters_follows_the_exclusions(store, monkeypatc
         run = monitor.run.id
         for step in range(9):
             if step in (3, 6):
-                request_change(store.mailbox(run), {"exclude": ["0.weight"] if step == 3 else []})
+                request_change(store.control_channel(run), {"exclude": ["0.weight"] if step == 3 else []})
                 monitor.flush()
             (model(torch.randn(5, 4)) ** 2).mean().backward()
             for one in steppers:

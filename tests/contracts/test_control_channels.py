@@ -14,12 +14,12 @@ def run() -> str:
 
 
 def test_an_empty_topic_holds_nothing(store: Store, run: str) -> None:
-    box = store.mailbox(run)
+    box = store.control_channel(run)
     assert (box.read("set"), box.stamp("set")) == (None, None)
 
 
 def test_the_newest_document_replaces_the_one_before(store: Store, run: str) -> None:
-    box = store.mailbox(run)
+    box = store.control_channel(run)
     box.post("set", {"every": 10, "subjects": {"weight": False}})
     first = box.stamp("set")
     box.post("set", {"every": 11, "note": "ä"})
@@ -29,34 +29,34 @@ def test_the_newest_document_replaces_the_one_before(store: Store, run: str) -> 
 
 
 def test_runs_and_topics_do_not_hear_each_other(store: Store, run: str) -> None:
-    store.mailbox(run).post("set", {"every": 1})
-    assert store.mailbox(run).read("state") is None
-    assert store.mailbox(f"{run}-other").read("set") is None
+    store.control_channel(run).post("set", {"every": 1})
+    assert store.control_channel(run).read("state") is None
+    assert store.control_channel(f"{run}-other").read("set") is None
 
 
 def test_what_one_opened_store_posts_another_reads(store: Store, tmp_path, request) -> None:
     if store.url == "memory:":
-        assert store.mailbox("run") is store.mailbox("run")
+        assert store.control_channel("run") is store.control_channel("run")
         return
     writer = store.begin_run("seen")
-    store.mailbox(writer.run.id).post("command", {"do": "step"})
+    store.control_channel(writer.run.id).post("command", {"do": "step"})
     url = store.url if "sqlite" in request.node.name else request.getfixturevalue("postgres_url")
     with open_store(url) as other:
-        assert other.mailbox(writer.run.id).read("command") == {"do": "step"}
+        assert other.control_channel(writer.run.id).read("command") == {"do": "step"}
     writer.close()
 
 
 def test_a_deleted_run_leaves_no_mail(store: Store) -> None:
     writer = store.begin_run("gone")
-    store.mailbox(writer.run.id).post("set", {"every": 2})
+    store.control_channel(writer.run.id).post("set", {"every": 2})
     writer.close()
     store.delete_run(writer.run.id)
-    assert store.mailbox(writer.run.id).read("set") is None
+    assert store.control_channel(writer.run.id).read("set") is None
 
 
 def test_several_that_post_at_once_leave_one_whole_document(store: Store) -> None:
     (tmp := store.begin_run("busy")).close()
-    box = store.mailbox(tmp.run.id)
+    box = store.control_channel(tmp.run.id)
     posted = [{"number": number, "text": "x" * 2000} for number in range(8)]
     threads = [threading.Thread(target=box.post, args=("set", one)) for one in posted]
     for thread in threads:
@@ -70,4 +70,4 @@ def test_a_file_that_is_no_document_is_said(tmp_path) -> None:
     with open_store(tmp_path) as folder:
         (tmp_path / "run.set.yaml").write_text("- one\n- two")
         with pytest.raises(StoreUnavailable, match="must hold keys and values"):
-            folder.mailbox("run").read("set")
+            folder.control_channel("run").read("set")

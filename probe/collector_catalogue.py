@@ -1,4 +1,4 @@
-"""The page of the catalogue that lists every collector; `python -m mindscope.probe.catalogue` writes it."""
+"""The page of the catalogue that lists every collector; `python -m mindscope.probe.collector_catalogue` writes it."""
 
 from inspect import cleandoc
 from pathlib import Path
@@ -8,7 +8,7 @@ from .collectors.collector import COLLECTORS, Collector
 
 _HEAD = """# Collectors
 
-Made from the table of collectors; `python -m mindscope.probe.catalogue` writes it anew. A name is a subject of the
+Made from the table of collectors; `python -m mindscope.probe.collector_catalogue` writes it. A name is a subject of the
 configuration: `subjects: {activation: {every: 10}}`. What is not due is not computed. A name that is a
 link has more words below.
 

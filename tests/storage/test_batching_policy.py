@@ -1,4 +1,4 @@
-"""What waits is taken in bursts, by the writer's own clock; of steps without anything only the newest is."""
+"""Waiting items are taken in batches by the clock; of records without content only the newest is taken."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def steps_of(items: list[StepRecord]) -> list[int]:
     return [item.step for item in without_quiet(items) if isinstance(item, StepRecord)]
 
 
-def backlog_of(capacity: int = 64) -> RecordQueue:
+def queue_of(capacity: int = 64) -> RecordQueue:
     return RecordQueue(capacity, lambda: False)
 
 
@@ -40,42 +40,42 @@ def test_structures_stay_where_they_are():
 
 @pytest.mark.parametrize("capacity", [1, 2, 8, 64])
 def test_half_of_the_capacity_wakes_the_writer_and_no_less(capacity: int):
-    backlog = backlog_of(capacity)
+    queue = queue_of(capacity)
     half = max(capacity // 2, 1)
     for step in range(half):
-        assert not backlog.wake.is_set()
-        backlog.put(StepRecord(step, 0.0, blocks=(BLOCK,)))
-    assert backlog.wake.is_set()
+        assert not queue.wake.is_set()
+        queue.put(StepRecord(step, 0.0, blocks=(BLOCK,)))
+    assert queue.wake.is_set()
 
 
 def test_what_comes_after_a_pause_is_taken_at_once_and_what_comes_soon_waits():
     now = [0.0]
-    backlog = backlog_of()
-    patience = BatchingPolicy(backlog, clock=lambda: now[0])
+    queue = queue_of()
+    policy = BatchingPolicy(queue, clock=lambda: now[0])
     now[0] = 100.0
-    assert not patience.is_over()
-    backlog.put(StepRecord(0, 0.0, blocks=(BLOCK,)))
-    assert patience.is_over()
-    assert patience.take()[0][0].step == 0
-    backlog.put(StepRecord(1, 0.0, blocks=(BLOCK,)))
+    assert not policy.is_over()
+    queue.put(StepRecord(0, 0.0, blocks=(BLOCK,)))
+    assert policy.is_over()
+    assert policy.take()[0][0].step == 0
+    queue.put(StepRecord(1, 0.0, blocks=(BLOCK,)))
     now[0] += BATCH_WAIT_S / 2
-    assert not patience.is_over()
-    backlog.put(StepRecord(2, 0.0, blocks=(BLOCK,)))
+    assert not policy.is_over()
+    queue.put(StepRecord(2, 0.0, blocks=(BLOCK,)))
     now[0] += 0.51 * BATCH_WAIT_S
-    assert patience.is_over()
-    assert [item.step for item in patience.take()[0]] == [1, 2]
-    assert not patience.is_over()
+    assert policy.is_over()
+    assert [item.step for item in policy.take()[0]] == [1, 2]
+    assert not policy.is_over()
 
 
 def test_steps_that_say_nothing_wait_longer_and_are_counted():
     now = [0.0]
-    backlog = backlog_of()
-    patience = BatchingPolicy(backlog, clock=lambda: now[0])
+    queue = queue_of()
+    policy = BatchingPolicy(queue, clock=lambda: now[0])
     for step in range(3):
-        backlog.put(StepRecord(step, 0.0))
+        queue.put(StepRecord(step, 0.0))
     now[0] += 1.1 * BATCH_WAIT_S
-    assert not patience.is_over()
+    assert not policy.is_over()
     now[0] += 1.1 * BATCH_WAIT_S
-    assert patience.is_over()
-    taken, quiet = patience.take()
+    assert policy.is_over()
+    taken, quiet = policy.take()
     assert ([item.step for item in taken], quiet) == ([2], 2)

@@ -1,4 +1,4 @@
-"""The page of all rules, `docs/catalogue/rules.md`; `python -m mindscope.insight.catalogue` writes it anew."""
+"""The page of all rules, `docs/catalogue/rules.md`; `python -m mindscope.insight.rule_catalogue` writes it."""
 
 from inspect import cleandoc
 from pathlib import Path
@@ -9,7 +9,7 @@ from .rules import RULES
 _PHASES = ("configuration", "forward", "loss", "backward", "optimizer")
 _HEAD = """# Rules
 
-Made from the table of rules; `python -m mindscope.insight.catalogue` writes it anew. A *fact* decides without a
+Made from the table of rules; `python -m mindscope.insight.rule_catalogue` writes it. A *fact* decides without a
 threshold or by counting alone; every other threshold names its source. A rule whose needs were not recorded, or not
 often enough, is listed in `rules_not_run`, and an *essential* one must have run before a run is called healthy.
 """
