@@ -12,7 +12,7 @@ from .engine import Engine
 from .render import render_markdown, render_text
 from .root_causes import appearance, folded, leading
 from .rules import RULES
-from .schedule_thinning import Thinning, thinning_of
+from .schedule_thinning import ScheduleThinning, thinning_of
 from .watchpoints import rules_with
 
 Verdict = Literal["healthy", "unhealthy", "undetermined"]
@@ -59,7 +59,7 @@ class Diagnosis:
     batches: Mapping[FindingKey, str] = field(default_factory=dict)
     ranks: tuple[int, ...] = (0,)
     reference: str = ""
-    thinned: Thinning | None = None
+    thinned: ScheduleThinning | None = None
     changes: Mapping[FindingKey, str] = field(default_factory=dict)
 
     def accounts(self) -> tuple[Account, ...]:

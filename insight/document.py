@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..storage import Finding, Json
 from .account import Account
-from .schedule_thinning import Thinning
+from .schedule_thinning import ScheduleThinning
 
 if TYPE_CHECKING:
     from .diagnosis import Diagnosis
@@ -62,11 +62,14 @@ def _account_to_json(account: Account) -> dict[str, Json]:
         "change": account.change,
         "named": account.named,
         "right": account.right,
-        "follows": [{"rule": one.rule, "site": one.site, "first_step": one.first_step} for one in account.follows],
+        "follows": [
+            {"rule": finding.rule, "site": finding.site, "first_step": finding.first_step}
+            for finding in account.follows
+        ],
     }
 
 
-def _thinning_to_json(thinning: Thinning | None) -> Json:
+def _thinning_to_json(thinning: ScheduleThinning | None) -> Json:
     if thinning is None:
         return None
     return {
@@ -78,7 +81,8 @@ def _thinning_to_json(thinning: Thinning | None) -> Json:
         "subjects": list(thinning.subjects),
         "rank": thinning.rank,
         "decisions": [
-            {"step": one.step, "factor": one.factor, "share": _number(one.share)} for one in thinning.decisions
+            {"step": decision.step, "factor": decision.factor, "share": _number(decision.share)}
+            for decision in thinning.decisions
         ],
         "joined": dict(thinning.joined),
     }

@@ -6,17 +6,18 @@ the offline one agree bit for bit.
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ..storage import Event, Finding, FindingKey, Json, StepRecord, Structure
-from .context.model_index import Anatomy
+from .context.model_index import ModelIndex
 from .context.optimizer_bounds import AdamBound
 from .context.record_burst import Burst
-from .context.step_context import Moment
-from .context.subject_table import Rows
+from .context.step_context import StepContext
+from .context.subject_table import SubjectRows
 from .finding_onset import Batches, Changes
 from .root_causes import appearance
 from .rule import NEW_STRUCTURE, Rule
-from .rule_scheduler import Asked, Kind, Rota
+from .rule_scheduler import RecordKind, RuleCall, RuleScheduler
 from .watchpoints import PREFIX, rules_with
 
 _log = logging.getLogger(__name__)
@@ -43,14 +44,14 @@ class Engine:
         self._rank = rank
         self._expected_frozen = _globs((config or {}).get("expected_frozen"))
         self._memories = {name: item.memory() if item.memory else None for name, item in rules.items()}
-        self._rows: dict[str, Rows] = {}
-        self._anatomy = Anatomy(Structure())
+        self._rows: dict[str, SubjectRows] = {}
+        self._model = ModelIndex(Structure())
         self._is_new = True  # the structure, which no record has come after
         self._bound = AdamBound()
         self._burst = Burst()
         self._counted: dict[str, int] = {}
-        self._kinds: dict[tuple[object, ...], Kind] = {}
-        self._rota = Rota()
+        self._kinds: dict[tuple[object, ...], RecordKind] = {}
+        self._scheduler = RuleScheduler()
         self._findings: dict[FindingKey, Finding] = {}
         self._batches = Batches()
         self.batches: dict[FindingKey, str] = {}
@@ -68,11 +69,11 @@ class Engine:
     @property
     def structure(self) -> Structure:
         """The newest structure of the model."""
-        return self._anatomy.structure
+        return self._model.structure
 
     def learn_structure(self, structure: Structure) -> None:
         """Takes the structure, or its change; histories are kept."""
-        self._anatomy = Anatomy(structure, self._expected_frozen)
+        self._model = ModelIndex(structure, self._expected_frozen)
         self._is_new = True
         self._forget_kinds()
 
@@ -83,15 +84,15 @@ class Engine:
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
         """The findings that this record gives rise to; a rule that raises is switched off and reported as one."""
         self._changes.learn(record)
-        now = Moment(record, self._rows, self._anatomy, self._rank, self._bound, self._burst, self._changes)
-        found = self._wake(now)
-        kind = self._kind(now)
+        context = StepContext(record, self._rows, self._model, self._rank, self._bound, self._burst, self._changes)
+        found = self._close_skip_windows(context)
+        kind = self._kind(context)
         kind.records += 1
         self.records += 1
-        asked = self._rota.asked(kind, now)
-        now.is_within_bounds = self._rota.is_within_bounds
-        self._rota.at += 1
-        found += self._ask(now, asked)
+        calls = self._scheduler.calls(kind, context)
+        context.is_within_bounds = self._scheduler.is_within_bounds
+        self._scheduler.index += 1
+        found += self._check(context, calls)
         self._is_new = False
         self._batches.learn(record)
         for finding in found:
@@ -105,55 +106,56 @@ class Engine:
                 self._watch(event.data)
         return tuple(found)
 
-    def _ask(self, now: Moment, asked: Sequence[Asked]) -> list[Finding]:
-        """The findings of these rules about the record."""
+    def _check(self, context: StepContext, calls: Sequence[RuleCall]) -> list[Finding]:
+        """Return the findings of these rules about the record, each signed by its rule."""
         found: list[Finding] = []
-        for rule, check, memory, speaker in asked:
+        for rule, check, state in calls:
             known = len(found)
-            now.speaker = speaker
             try:
-                found.extend(check(now, memory))
+                found.extend(check(context, state))
             except Exception as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run
-                found[known:] = [self._fault(rule, now, error)]
+                found[known:] = [self._fault(rule, context, error)]
+            if len(found) > known:
+                found[known:] = [rule.sign(finding) for finding in found[known:]]
         return found
 
-    def _wake(self, now: Moment) -> list[Finding]:
-        """Has those learn whose rest is over; findings tell of the rules that fail in it."""
-        rota, found = self._rota, []
-        is_expected = rota.expects(now.record)
-        for name, learn in rota.wake(everybody=not is_expected):
+    def _close_skip_windows(self, context: StepContext) -> list[Finding]:
+        """Let the rules learn whose skip windows are over; return a finding for each rule that fails in it."""
+        scheduler, found = self._scheduler, []
+        is_expected = scheduler.expects(context.record)
+        for name, learn in scheduler.close_windows(close_all=not is_expected):
             try:
                 learn()
             except Exception as error:
                 if name not in self._rules:
                     raise
-                found.append(self._fault(self._rules[name], now, error))
+                found.append(self._fault(self._rules[name], context, error))
         if not is_expected:
-            rota.begin(() if self._is_new else self._burst.stretch(now.record))
+            scheduler.begin(() if self._is_new else self._burst.lookahead(context.record))
         return found
 
-    def _kind(self, now: Moment) -> Kind:
+    def _kind(self, context: StepContext) -> RecordKind:
         """What the record carries, and the rules that need something of it; most records of a run carry the same."""
-        record = now.record
-        key = (*now.subjects, None, *record.scalars, None, *[event.kind for event in record.events], self._is_new)
+        record = context.record
+        key = (*context.subjects, None, *record.scalars, None, *[event.kind for event in record.events], self._is_new)
         kind = self._kinds.get(key)
         if kind is None:
             if len(self._kinds) >= _KINDS:
                 self._forget_kinds()
-            carries = {"record", *now.subjects, *(f"scalar/{name}" for name in record.scalars)}
+            carries = {"record", *context.subjects, *(f"scalar/{name}" for name in record.scalars)}
             carries.update(f"event/{event.kind}" for event in record.events)
-            if self._anatomy.is_known:
+            if self._model.is_known:
                 carries.update(("structure", NEW_STRUCTURE) if self._is_new else ("structure",))
-            asked = [rule for rule in self._rules.values() if not carries.isdisjoint(rule.asked_on or rule.needs)]
-            each = tuple((rule, rule.check, self._memories[rule.name], rule.speaker) for rule in asked)
-            kind = self._kinds[key] = Kind(frozenset(carries), each)
+            called = [rule for rule in self._rules.values() if not carries.isdisjoint(rule.triggers or rule.needs)]
+            calls = tuple((rule, rule.check, self._memories[rule.name]) for rule in called)
+            kind = self._kinds[key] = RecordKind(frozenset(carries), calls)
         return kind
 
     def _forget_kinds(self) -> None:
         """Counts what the kinds of records have carried so far; they are made anew."""
         self._counted = self._seen()
         self._kinds.clear()
-        self._rota.stop()
+        self._scheduler.stop()
 
     def _seen(self) -> dict[str, int]:
         """By what rules need: the records that carried it."""
@@ -194,23 +196,23 @@ class Engine:
             if name not in self._memories:
                 self._memories[name] = rule.memory() if rule.memory else None
 
-    def _fault(self, rule: Rule, now: Moment, error: Exception) -> Finding:
+    def _fault(self, rule: Rule, context: StepContext, error: Exception) -> Finding:
         """The rule is switched off, and this says so."""
-        _log.warning("rule %s failed at step %d and is switched off", rule.name, now.step, exc_info=True)
+        _log.warning("rule %s failed at step %d and is switched off", rule.name, context.step, exc_info=True)
         del self._rules[rule.name]
         self._forget_kinds()
         words = f"{type(error).__name__}: {error}"
-        self._faults.append(Event("monitor_fault", now.step, rule.name, data={"error": f"failed with {words}"}))
-        now.speaker = ("monitor-fault", "monitor_fault", 0)
-        return now.finding(
+        self._faults.append(Event("monitor_fault", context.step, rule.name, data={"error": f"failed with {words}"}))
+        finding = context.finding(
             f"rule/{rule.name}",
             "",
-            {"step": now.step},
+            {"step": context.step},
             severity="warning",
-            explanation=f"the rule {rule.name!r} raised {words} at step {now.step} and was switched off; "
+            explanation=f"the rule {rule.name!r} raised {words} at step {context.step} and was switched off; "
             "the training was not touched, and the other rules go on",
             advice="report this as a bug of mindscope with the run file; its silence is not health",
         )
+        return replace(finding, rule="monitor-fault", cause="monitor_fault")
 
 
 def _globs(value: Json | None) -> tuple[str, ...]:

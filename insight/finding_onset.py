@@ -131,18 +131,18 @@ class Changes:
 
     def behind(self, step: int, sites: Sequence[str]) -> Mask:
         """`(sites,)` whether it may be another parameter than after that step; any, if changes are many."""
-        late = [one for one in self.newest if one.step > step]
+        late = [change for change in self.newest if change.step > step]
         found = np.full(len(sites), len(late) == _HABIT, dtype=np.bool_)
-        for one in late:
-            found |= one.may_hold(sites)
+        for change in late:
+            found |= change.may_hold(sites)
         return found
 
     def before(self, step: int) -> Change | None:
         """The newest change at most `JUST_BEFORE` steps before; None without one, and where changes are habit."""
-        steps = [one.step for one in self.newest]
+        steps = [change.step for change in self.newest]
         if len(steps) == _HABIT and all(late - early <= JUST_BEFORE for early, late in pairwise(steps)):
             return None
-        near = [one for one in self.newest if 0 <= step - one.step <= JUST_BEFORE]
+        near = [change for change in self.newest if 0 <= step - change.step <= JUST_BEFORE]
         return near[-1] if near else None
 
     def of(self, finding: Finding) -> str:

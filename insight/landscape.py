@@ -150,26 +150,26 @@ def _flat(weights: Weights) -> NDArray[np.float64]:
     return np.concatenate([weights[name].astype(np.float64).ravel() for name in sorted(weights)])
 
 
-def _shaped(flat: NDArray[np.float64], like: Weights) -> dict[str, NDArray[np.float64]]:
+def _shaped(flat: NDArray[np.float64], template: Weights) -> dict[str, NDArray[np.float64]]:
     found, start = {}, 0
-    for name in sorted(like):
-        end = start + like[name].size
-        found[name] = flat[start:end].reshape(like[name].shape)
+    for name in sorted(template):
+        end = start + template[name].size
+        found[name] = flat[start:end].reshape(template[name].shape)
         start = end
-    return {name: found[name] for name in like}
+    return {name: found[name] for name in template}
 
 
-def _check(weights: Weights, like: Weights | None = None) -> None:
+def _check(weights: Weights, template: Weights | None = None) -> None:
     if not weights:
         raise InvalidLandscape("weights expects at least one parameter, got none")
     for name, value in weights.items():
         if not np.isfinite(np.asarray(value, dtype=np.float64)).all():
             raise InvalidLandscape(f"weight {name!r} is not finite; take a step before it broke")
-        if like is not None and (name not in like or like[name].shape != value.shape):
-            told = like[name].shape if name in like else "none"
-            raise InvalidLandscape(f"weight {name!r} has shape {value.shape} at one step and {told} at the last")
-    if like is not None and len(like) != len(weights):
-        missing = next(name for name in like if name not in weights)
+        if template is not None and (name not in template or template[name].shape != value.shape):
+            expected = template[name].shape if name in template else "none"
+            raise InvalidLandscape(f"weight {name!r} has shape {value.shape} at one step and {expected} at the last")
+    if template is not None and len(template) != len(weights):
+        missing = next(name for name in template if name not in weights)
         raise InvalidLandscape(f"weight {missing!r} is missing at one of the steps; dump all of them together")
 
 
@@ -293,8 +293,8 @@ def stored_surfaces(store: Store, run: str, *, limit: int = 1000) -> tuple[tuple
     Args:
         limit: How many of the store's newest runs are looked at.
     """
-    found = [one for one in store.runs(limit=limit) if run in (one.id, one.parent)]
-    return tuple((one, made) for one in found for made in surfaces_in(store, one.id))
+    found = [candidate for candidate in store.runs(limit=limit) if run in (candidate.id, candidate.parent)]
+    return tuple((holder, made) for holder in found for made in surfaces_in(store, holder.id))
 
 
 def surfaces_in(store: Store, run: str) -> tuple[Surface, ...]:

@@ -13,8 +13,8 @@ __all__ = [
     "METRICS",
     "Edge",
     "GraphDifference",
+    "GraphNode",
     "ModelGraph",
-    "Node",
     "NodeDifference",
     "Values",
     "graph_difference",
@@ -96,7 +96,7 @@ METRICS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """One module.
 
     Args:
@@ -141,10 +141,10 @@ class ModelGraph:
     run: str
     rank: int
     step: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
     edges: tuple[Edge, ...]
 
-    def children(self, site: str) -> tuple[Node, ...]:
+    def children(self, site: str) -> tuple[GraphNode, ...]:
         """The modules right inside of one, in call order."""
         return tuple(node for node in self.nodes if node.parent == site)
 
@@ -162,7 +162,11 @@ def model_graph(
     values = {name: values_at(store, run, name, rank=rank, step=step) for name in metrics if name in known}
     at = max((found.step for found in values.values()), default=-1)
     limit = at if step is None else step
-    findings = [one for one in store.findings(run) if one.rank == rank and (limit < 0 or one.first_step <= limit)]
+    findings = [
+        finding
+        for finding in store.findings(run)
+        if finding.rank == rank and (limit < 0 or finding.first_step <= limit)
+    ]
     sites = {module.site for module in structure.modules}
     nodes = (_node(module, sites, structure, values, findings) for module in structure.modules)
     ordered = sorted(nodes, key=lambda node: (node.order < 0, node.order))
@@ -175,11 +179,15 @@ def _node(
     structure: Structure,
     values: Mapping[str, Values],
     findings: Sequence[Finding],
-) -> Node:
+) -> GraphNode:
     inside = [info for info in structure.parameters if _is_inside(info.site, module.site)]
     names = [info.site for info in inside]
-    found = {metric: value for metric, held in values.items() if (value := held.of(module.site, names)) is not None}
-    return Node(
+    found = {
+        metric: value
+        for metric, metric_values in values.items()
+        if (value := metric_values.of(module.site, names)) is not None
+    }
+    return GraphNode(
         module.site,
         module.kind,
         _parent_of(module.site, sites),
@@ -188,7 +196,7 @@ def _node(
         _elements(inside, structure),
         _elements([info for info in inside if info.requires_grad and info.group is not None], structure),
         found,
-        tuple(sorted((one for one in findings if _is_inside(one.site, module.site)), key=_badness)),
+        tuple(sorted((finding for finding in findings if _is_inside(finding.site, module.site)), key=_badness)),
     )
 
 
@@ -275,24 +283,28 @@ def _structure(graph: ModelGraph) -> Structure:
 
 
 def _difference(
-    one: Node, other: Node, pairs: Mapping[str, str], graphs: tuple[ModelGraph, ModelGraph]
+    first: GraphNode, second: GraphNode, pairs: Mapping[str, str], graphs: tuple[ModelGraph, ModelGraph]
 ) -> NodeDifference:
-    changes = tuple(_changes(one, other, pairs, graphs))
+    changes = tuple(_changes(first, second, pairs, graphs))
     ratios = {
-        metric: _ratio(value, other.values[metric]) for metric, value in one.values.items() if metric in other.values
+        metric: _ratio(value, second.values[metric])
+        for metric, value in first.values.items()
+        if metric in second.values
     }
-    return NodeDifference("changed" if changes else "same", one.site, other.site, changes, ratios)
+    return NodeDifference("changed" if changes else "same", first.site, second.site, changes, ratios)
 
 
-def _changes(one: Node, other: Node, pairs: Mapping[str, str], graphs: tuple[ModelGraph, ModelGraph]) -> Iterator[str]:
-    if one.site != other.site:
-        yield f"site {one.site} -> {other.site}"
+def _changes(
+    first: GraphNode, second: GraphNode, pairs: Mapping[str, str], graphs: tuple[ModelGraph, ModelGraph]
+) -> Iterator[str]:
+    if first.site != second.site:
+        yield f"site {first.site} -> {second.site}"
     for name in ("kind", "elements", "trained"):
-        before, after = getattr(one, name), getattr(other, name)
+        before, after = getattr(first, name), getattr(second, name)
         if before != after:
             yield f"{name} {before} -> {after}"
-    fed = {pairs.get(edge.source, edge.source) for edge in graphs[0].edges if edge.target == one.site}
-    feeds = {edge.source for edge in graphs[1].edges if edge.target == other.site}
+    fed = {pairs.get(edge.source, edge.source) for edge in graphs[0].edges if edge.target == first.site}
+    feeds = {edge.source for edge in graphs[1].edges if edge.target == second.site}
     if fed != feeds:
         yield f"inputs {', '.join(sorted(fed)) or 'none'} -> {', '.join(sorted(feeds)) or 'none'}"
 

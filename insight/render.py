@@ -41,7 +41,7 @@ def render_text(diagnosis: "Diagnosis") -> str:
         lines += [f"   what to do: {finding.advice}", f"   evidence: {_evidence(finding)}"]
         lines += [f"   {name}: {words}" for name, words in _account(account, finding, diagnosis)]
     for title, words in _rest(diagnosis):
-        lines += ["", f"{title}:", *(f"   {one}" for one in words)]
+        lines += ["", f"{title}:", *(f"   {word}" for word in words)]
     return "\n".join(lines)
 
 
@@ -141,8 +141,8 @@ def _certainty(account: Account, finding: Finding) -> str:
 
 def _rest(diagnosis: "Diagnosis") -> Iterator[tuple[str, list[str]]]:
     """What is no root cause and follows from none, by how much it matters, and the rules that could not run."""
-    told = {one.key for group in (diagnosis.root_causes, *diagnosis.follows) for one in group}
-    rest = [finding for finding in diagnosis.findings if finding.key not in told]
+    shown = {finding.key for group in (diagnosis.root_causes, *diagnosis.follows) for finding in group}
+    rest = [finding for finding in diagnosis.findings if finding.key not in shown]
     matters = [finding for finding in rest if finding.severity != "info"]
     notices = [finding for finding in rest if finding.severity == "info"]
     if matters:
@@ -155,10 +155,10 @@ def _rest(diagnosis: "Diagnosis") -> Iterator[tuple[str, list[str]]]:
 
 def _grouped(findings: Iterable[Finding]) -> Iterator[tuple[str, str]]:
     """A severity and a phrase for each rule: where and when it spoke first, and at how many places more."""
-    by_rule = sorted(findings, key=lambda one: (one.severity, one.rule))
-    groups = [list(group) for _, group in groupby(by_rule, key=lambda one: (one.severity, one.rule))]
-    for group in sorted(groups, key=lambda group: min(one.first_step for one in group)):
-        first = min(group, key=lambda one: one.first_step)
+    by_rule = sorted(findings, key=lambda finding: (finding.severity, finding.rule))
+    groups = [list(group) for _, group in groupby(by_rule, key=lambda finding: (finding.severity, finding.rule))]
+    for group in sorted(groups, key=lambda group: min(finding.first_step for finding in group)):
+        first = min(group, key=lambda finding: finding.first_step)
         more = f" and at {len(group) - 1} more" if len(group) > 1 else ""
         yield first.severity, f"{first.cause} at {display_site(first.site)}{more} since step {first.first_step}"
 

@@ -136,13 +136,13 @@ class Ancestry:
     def leads_to(self, site: str, other: str) -> bool:
         """True when values flow from the first to the second and never back; False for the whole model, and for two
         sites of which one is inside the other."""
-        ours, theirs = self._modules(site), self._modules(other)
-        if not site or not other or ours & theirs:
+        cause_modules, other_modules = self._modules(site), self._modules(other)
+        if not site or not other or cause_modules & other_modules:
             return False
-        return self._reaches(ours, theirs) and not self._reaches(theirs, ours)
+        return self._reaches(cause_modules, other_modules) and not self._reaches(other_modules, cause_modules)
 
-    def _reaches(self, ours: frozenset[str], theirs: Iterable[str]) -> bool:
-        return any(ours & self._before(site) for site in theirs)
+    def _reaches(self, modules: frozenset[str], targets: Iterable[str]) -> bool:
+        return any(modules & self._before(site) for site in targets)
 
     def _modules(self, site: str) -> frozenset[str]:
         """The modules that the site stands for: itself and all inside, or the one that owns the parameter."""
@@ -255,9 +255,9 @@ def _is_just_before(cause: Finding, finding: Finding) -> bool:
     return is_near and explains_anything(cause.cause)
 
 
-def is_alike(one: Finding, other: Finding) -> bool:
+def is_alike(finding: Finding, other: Finding) -> bool:
     """True for two words of one rule that began together: one thing that shows at several sites or ranks."""
-    return (one.rule, one.first_step) == (other.rule, other.first_step)
+    return (finding.rule, finding.first_step) == (other.rule, other.first_step)
 
 
 def _follows(cause: Finding, finding: Finding) -> bool:

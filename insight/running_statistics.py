@@ -202,7 +202,7 @@ class Streak:
 
 
 @dataclass(slots=True)
-class Usual:
+class RobustBaseline:
     """The robust history of one scalar: its median and the noise of one value around the trend.
 
     Strange values are not learned until they have come to stay, so that neither a spike nor a new plateau is taken for
@@ -252,18 +252,18 @@ class Usual:
 
 
 @dataclass(slots=True)
-class Lasting:
+class PersistentRows:
     """For every row of a subject: for how many observations something has held, and whether it was reported."""
 
     streaks: Streaks = field(default_factory=Streaks)
-    said: set[int] = field(default_factory=set)
+    reported: set[int] = field(default_factory=set)
 
     def newly(self, holds: Mask, present: Mask, step: int, *, records: int, steps: int = 0) -> list[int]:
         """The rows in which it has held for that many records, and steps, by now and that were not given before."""
         lengths = self.streaks.update(holds & present, present, step)
         lasting = (lengths >= records) & (step - self.streaks.since >= steps)
-        rows = [int(row) for row in np.flatnonzero(lasting) if row not in self.said]
-        self.said.update(rows)
+        rows = [int(row) for row in np.flatnonzero(lasting) if row not in self.reported]
+        self.reported.update(rows)
         return rows
 
     def since(self, row: int) -> int:

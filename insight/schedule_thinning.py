@@ -7,7 +7,7 @@ from typing import Final
 
 from ..storage import Event, Json, Layout, Store
 
-__all__ = ["Decision", "Thinning", "thinning_of"]
+__all__ = ["Decision", "ScheduleThinning", "thinning_of"]
 
 #: Decisions that are read: the newest; a run makes one only when nine steps or more were timed.
 _DECISIONS: Final = 10_000
@@ -31,7 +31,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Thinning:
+class ScheduleThinning:
     """What the budget of one rank has left out, lately.
 
     Args:
@@ -74,12 +74,12 @@ class Thinning:
         rest = len(later) - len(newest)
         if rest:
             yield f"{rest} more decision{'s' if rest > 1 else ''}"
-        for one in newest:
-            how = "every one again" if one.factor == 1 else f"one in {one.factor}"
-            yield f"{how} since step {one.step} ({_percent(one.share)})"
+        for decision in newest:
+            how = "every one again" if decision.factor == 1 else f"one in {decision.factor}"
+            yield f"{how} since step {decision.step} ({_percent(decision.share)})"
 
 
-def thinning_of(store: Store, run: str, ranks: Sequence[int] = (0,)) -> Thinning | None:
+def thinning_of(store: Store, run: str, ranks: Sequence[int] = (0,)) -> ScheduleThinning | None:
     """What the budget of the run has left out on the rank that it has thinned most; None where it has left out nothing.
 
     Args:
@@ -87,30 +87,32 @@ def thinning_of(store: Store, run: str, ranks: Sequence[int] = (0,)) -> Thinning
         ranks: The ranks that are asked.
     """
     found = (_of_rank(store, run, rank) for rank in ranks)
-    return max((one for one in found if one is not None), key=lambda one: one.factor, default=None)
+    return max(
+        (thinning for thinning in found if thinning is not None), key=lambda thinning: thinning.factor, default=None
+    )
 
 
-def _of_rank(store: Store, run: str, rank: int) -> Thinning | None:
+def _of_rank(store: Store, run: str, rank: int) -> ScheduleThinning | None:
     events = store.events(run, rank=rank, kind="schedule_thinned", limit=_DECISIONS)
     if not events:
         return None
     began = max((at for at, (before, _) in enumerate(pairwise(events), 1) if _factor(before) == 1), default=0)
-    stretch, last = events[began:], events[-1]
+    episode, last = events[began:], events[-1]
     known = _Known(store.layouts(run, rank=rank))
     named: dict[str, int] = {}
-    for event in stretch:
+    for event in episode:
         for name in known.of(event.data.get("subjects")):
             named.setdefault(name, event.step)
-    return Thinning(
-        since=stretch[0].step,
+    return ScheduleThinning(
+        since=episode[0].step,
         changed=last.step,
         factor=_factor(last),
         share=_share(last),
         budget=_number(last.data.get("budget")),
         subjects=tuple(named),
         rank=rank,
-        decisions=tuple(Decision(one.step, _factor(one), _share(one)) for one in stretch),
-        joined={name: step for name, step in named.items() if step != stretch[0].step},
+        decisions=tuple(Decision(event.step, _factor(event), _share(event)) for event in episode),
+        joined={name: step for name, step in named.items() if step != episode[0].step},
     )
 
 

@@ -21,7 +21,7 @@ def named_arguments(host: Mapping[str, Json]) -> dict[str, Json]:
     """
     found: dict[str, list[Json]] = {}
     words = host.get("arguments")
-    name, place = "", 0
+    name, position = "", 0
     for word in map(str, words) if isinstance(words, list) else ():
         is_name = word.startswith("-") and not _NUMBER.match(word) and word.strip("-") != ""
         if is_name or "=" in word:
@@ -33,6 +33,6 @@ def named_arguments(host: Mapping[str, Json]) -> dict[str, Json]:
             found[name][-1] = word
             name = ""
         else:
-            place += 1
-            found[f"{place}"] = [word]
+            position += 1
+            found[f"{position}"] = [word]
     return {key: values[0] if len(values) == 1 else values for key, values in found.items()}

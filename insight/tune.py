@@ -128,7 +128,7 @@ class Attempt:
         """
         self.last = float(value)
         self.trial.report(self.last, step)
-        worst = next((one.cause for one in findings if one.severity in self._severities), None)
+        worst = next((finding.cause for finding in findings if finding.severity in self._severities), None)
         self.pruned_by = worst or ("value" if self.trial.should_prune() else "")
         return bool(self.pruned_by)
 
@@ -227,8 +227,11 @@ def _run(
 
 
 def _trial(optuna: Any, attempt: Attempt, store: Store, state: State, value: float) -> Trial:  # Any: the module
-    asked = attempt.trial
-    space = {name: optuna.distributions.distribution_to_json(one) for name, one in asked.distributions.items()}
+    optuna_trial = attempt.trial
+    space = {
+        name: optuna.distributions.distribution_to_json(distribution)
+        for name, distribution in optuna_trial.distributions.items()
+    }
     run = ""
     try:
         run = store.find_run(attempt.name).id
@@ -238,7 +241,7 @@ def _trial(optuna: Any, attempt: Attempt, store: Store, state: State, value: flo
                 f"trial {attempt.number} has recorded no run {attempt.name!r}; pass run=attempt.name, and this store, "
                 f"to watch"
             ) from None
-    return Trial(attempt.number, run, state, value, dict(asked.params), space, attempt.pruned_by)
+    return Trial(attempt.number, run, state, value, dict(optuna_trial.params), space, attempt.pruned_by)
 
 
 def _as_optuna(optuna: Any, trial: Trial) -> Any:  # Any: the module, and its frozen trial

@@ -77,10 +77,10 @@ class Webhook:
 
     def _sent(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         found = tuple(findings)
-        for one in found:
-            if SEVERITIES.index(one.severity) >= self._least and one.key not in self._told:
-                self._told.add(one.key)
-                self._send(one)
+        for finding in found:
+            if SEVERITIES.index(finding.severity) >= self._least and finding.key not in self._told:
+                self._told.add(finding.key)
+                self._send(finding)
         return found
 
     def _send(self, finding: Finding) -> None:

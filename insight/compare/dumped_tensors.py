@@ -53,14 +53,14 @@ def compare_tensors(first: NDArray[Any], second: NDArray[Any]) -> TensorDifferen
     a, b = first.astype(np.float64), second.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         differs = ~((a == b) | (np.isnan(a) & np.isnan(b)))
-        both = np.isfinite(a) & np.isfinite(b)
-        gap, scale = np.abs(a - b)[both], np.maximum(np.abs(a), np.abs(b))[both]
+        finite = np.isfinite(a) & np.isfinite(b)
+        gap, scale = np.abs(a - b)[finite], np.maximum(np.abs(a), np.abs(b))[finite]
         relative = np.where(scale > 0.0, gap / scale, 0.0)
-        cosine = _cosine(a[both], b[both])
-    place, largest = None, (float(gap.max(initial=0.0)), float(relative.max(initial=0.0)))
+        cosine = _cosine(a[finite], b[finite])
+    index, largest = None, (float(gap.max(initial=0.0)), float(relative.max(initial=0.0)))
     if differs.any():
-        place = tuple(int(axis) for axis in np.unravel_index(int(np.argmax(differs)), a.shape))
-        if not (differs & both).any():
+        index = tuple(int(axis) for axis in np.unravel_index(int(np.argmax(differs)), a.shape))
+        if not (differs & finite).any():
             largest = float("nan"), float("nan")
     return TensorDifference(
         a.size,
@@ -69,8 +69,8 @@ def compare_tensors(first: NDArray[Any], second: NDArray[Any]) -> TensorDifferen
         largest[1],
         cosine,
         int((np.isfinite(a) != np.isfinite(b)).sum()),
-        place,
-        None if place is None else (float(a[place]), float(b[place])),
+        index,
+        None if index is None else (float(a[index]), float(b[index])),
     )
 
 
@@ -112,13 +112,13 @@ def compare_dumps(
     """
     structures = [store.structure(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True)]
     pairs = align(structures[0], structures[1]).pairs
-    one, other = (
+    first_events, second_events = (
         store.events(run.id, rank=rank, kind="tensor", limit=_ALL)
         for store, run, rank in zip(stores, runs, ranks, strict=True)
     )
-    there = {_key(event): event for event in other}
+    there = {_key(event): event for event in second_events}
     order = {info.site: info.order for info in structures[0].modules}
-    for event in sorted(one, key=lambda event: _order(event, order)):
+    for event in sorted(first_events, key=lambda event: _order(event, order)):
         step, site, *rest = _key(event)
         match = there.get((step, _counterpart(str(site), pairs), *rest))
         if match is not None:
@@ -139,8 +139,8 @@ def _order(event: Event, order: Mapping[str, int]) -> tuple[int, int, int, int]:
     """Sorts events that come in their own order, but for parameters: those come at the step's end in model order."""
     subject = str(event.data["subject"])
     micro_step = -1 if subject == "weight" else event.micro_step
-    place = -order.get(event.site.rpartition(".")[0], -1) if subject == "gradient" else 0
-    return event.step, micro_step, _PHASES.get(subject, len(_PHASES)), place
+    position = -order.get(event.site.rpartition(".")[0], -1) if subject == "gradient" else 0
+    return event.step, micro_step, _PHASES.get(subject, len(_PHASES)), position
 
 
 def _pair(first: Event, second: Event, blobs: tuple[Blobs, Blobs]) -> DumpedPair:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import Structure
-from .pairing import Tensor
+from .pairing import TensorPair
 
 __all__ = ["CERTAIN", "Divergence", "NoiseFloor", "Rounding", "distances"]
 
@@ -62,13 +62,13 @@ def distances(
     with np.errstate(invalid="ignore", divide="ignore"):
         gap = np.abs(first - second)
         scale = np.maximum(np.abs(first), np.abs(second))
-        columns = {name: place for place, name in enumerate(statistics)}
+        columns = {name: column for column, name in enumerate(statistics)}
         ends = [columns[name] for name in ("min", "max") if name in columns]
         if ends:
             reach = np.nanmax(np.where(np.isfinite(scale[:, ends]), scale[:, ends], 0.0), axis=1)
             for name in _PLACES & columns.keys():
-                place = columns[name]
-                scale[:, place] = np.maximum(scale[:, place], reach)
+                column = columns[name]
+                scale[:, column] = np.maximum(scale[:, column], reach)
         if "size" in columns:
             for name in _COUNTS & columns.keys():
                 scale[:, columns[name]] = np.maximum(scale[:, columns["size"]], 1.0)
@@ -138,56 +138,56 @@ class Rounding:
     """
 
     def __init__(self, structures: Sequence[Structure]) -> None:
-        parameters = [one for structure in structures for one in structure.parameters]
-        units = [_UNITS[one.dtype] for one in parameters if one.dtype in _UNITS]
+        parameters = [parameter for structure in structures for parameter in structure.parameters]
+        units = [_UNITS[parameter.dtype] for parameter in parameters if parameter.dtype in _UNITS]
         self._unit = max(units, default=_UNITS["float32"])
-        self._terms = max((prod(one.shape[1:]) for one in parameters), default=_LONG)
+        self._terms = max((prod(parameter.shape[1:]) for parameter in parameters), default=_LONG)
 
-    def explains(self, found: Sequence[Tensor]) -> Iterator[NDArray[np.float64]]:
+    def explains(self, found: Sequence[TensorPair]) -> Iterator[NDArray[np.float64]]:
         """What rounding explains of each tensor: `(statistics,)`, relative as in `divergence`, infinity for all of it.
 
         Args:
             found: The tensors of the step in its order.
         """
         noise = frozenset(self._noise(found))
-        for place, one in enumerate(found, 1):
-            if one.key[1] in noise and one.key[0].partition("/")[0] in _OF_PARAMETERS:
-                yield np.full(len(one.statistics), np.inf)
+        for position, tensor in enumerate(found, 1):
+            if tensor.key[1] in noise and tensor.key[0].partition("/")[0] in _OF_PARAMETERS:
+                yield np.full(len(tensor.statistics), np.inf)
                 continue
-            bound = np.full(len(one.statistics), self._bound(place))
-            bound[[name == "zeros" for name in one.statistics]] = max(self._bound(place), CERTAIN)
-            yield bound * _stretched(one)
+            bound = np.full(len(tensor.statistics), self._bound(position))
+            bound[[name == "zeros" for name in tensor.statistics]] = max(self._bound(position), CERTAIN)
+            yield bound * _stretched(tensor)
 
-    def _bound(self, place: int) -> float:
-        return _MARGIN * self._unit * sqrt(self._terms * place)
+    def _bound(self, position: int) -> float:
+        return _MARGIN * self._unit * sqrt(self._terms * position)
 
-    def _noise(self, found: Sequence[Tensor]) -> Iterator[str]:
+    def _noise(self, found: Sequence[TensorPair]) -> Iterator[str]:
         """Parameters whose gradients are rounding altogether: below what rounding makes of the largest of the step."""
-        norms = {one.key[1]: _largest(one, "l2_norm") for one in found if one.key[0] == "gradient"}
+        norms = {tensor.key[1]: _largest(tensor, "l2_norm") for tensor in found if tensor.key[0] == "gradient"}
         least = self._bound(len(found)) * max(norms.values(), default=0.0)
         return (site for site, norm in norms.items() if norm < least)
 
 
-def _stretched(one: Tensor) -> NDArray[np.float64]:
+def _stretched(tensor: TensorPair) -> NDArray[np.float64]:
     """How many times the relative error of a tensor's elements each statistic may be off, relative to itself.
 
     A spread, a sum, a quantile may be far smaller than the elements; an update than the weights that it is read from.
     """
-    reach = max(_largest(one, "min"), _largest(one, "max"), _largest(one, "abs_max"))
-    share = _largest(one, "ratio_to_weight")
-    factors = np.full(len(one.statistics), max(1.0, 1.0 / share) if share > 0.0 else 1.0)
-    for place, name in enumerate(one.statistics):
-        size = max(abs(one.first[place]), abs(one.second[place]))
+    reach = max(_largest(tensor, "min"), _largest(tensor, "max"), _largest(tensor, "abs_max"))
+    share = _largest(tensor, "ratio_to_weight")
+    factors = np.full(len(tensor.statistics), max(1.0, 1.0 / share) if share > 0.0 else 1.0)
+    for column, name in enumerate(tensor.statistics):
+        size = max(abs(tensor.first[column]), abs(tensor.second[column]))
         if name not in _RELATIVE and 0.0 < size < np.inf:
-            terms = _largest(one, "size") if name == "sum" else 1.0
-            factors[place] *= max(1.0, terms * reach / size)
+            terms = _largest(tensor, "size") if name == "sum" else 1.0
+            factors[column] *= max(1.0, terms * reach / size)
     return factors
 
 
-def _largest(one: Tensor, statistic: str) -> float:
+def _largest(tensor: TensorPair, statistic: str) -> float:
     """The larger absolute value of both, 0 where there is none or it is not finite."""
-    if statistic not in one.statistics:
+    if statistic not in tensor.statistics:
         return 0.0
-    place = one.statistics.index(statistic)
-    value = max(abs(float(one.first[place])), abs(float(one.second[place])))
+    column = tensor.statistics.index(statistic)
+    value = max(abs(float(tensor.first[column])), abs(float(tensor.second[column])))
     return value if isfinite(value) else 0.0

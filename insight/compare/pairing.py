@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...storage import Block, StepRecord, Structure
 
-__all__ = ["Alignment", "Moment", "Step", "Tensor", "align", "by_step", "in_step", "tensors"]
+__all__ = ["Alignment", "ComparedStep", "RecordPair", "TensorPair", "align", "by_step", "in_step", "tensors"]
 
 #: What wrappers put in front of names: DataParallel and DDP, torch.compile, FSDP.
 _PREFIXES = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
@@ -43,9 +43,13 @@ def align(first: Structure, second: Structure) -> Alignment:
     Names decide as far as they go. What is left is matched in the order of the model: modules of one class, parameters
     of one shape, as the longest common subsequence has them.
     """
-    modules = _aligned([one.site for one in first.modules], [one.site for one in second.modules], _kinds(first, second))
+    modules = _aligned(
+        [module.site for module in first.modules], [module.site for module in second.modules], _kinds(first, second)
+    )
     parameters = _aligned(
-        [one.site for one in first.parameters], [one.site for one in second.parameters], _shapes(first, second)
+        [parameter.site for parameter in first.parameters],
+        [parameter.site for parameter in second.parameters],
+        _shapes(first, second),
     )
     return Alignment(
         {**modules.pairs, **parameters.pairs},
@@ -55,11 +59,15 @@ def align(first: Structure, second: Structure) -> Alignment:
 
 
 def _kinds(first: Structure, second: Structure) -> tuple[dict[str, object], dict[str, object]]:
-    return {one.site: one.kind for one in first.modules}, {one.site: one.kind for one in second.modules}
+    return {module.site: module.kind for module in first.modules}, {
+        module.site: module.kind for module in second.modules
+    }
 
 
 def _shapes(first: Structure, second: Structure) -> tuple[dict[str, object], dict[str, object]]:
-    return {one.site: one.shape for one in first.parameters}, {one.site: one.shape for one in second.parameters}
+    return {parameter.site: parameter.shape for parameter in first.parameters}, {
+        parameter.site: parameter.shape for parameter in second.parameters
+    }
 
 
 def _bare(site: str) -> str:
@@ -114,7 +122,7 @@ _PHASES |= {"optimizer": 5, "update": 6, "weight": 7}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moment:
+class RecordPair:
     """One step of both recordings; None where one of them lacks it."""
 
     first: StepRecord | None
@@ -122,7 +130,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class ComparedStep:
     """One optimizer step that both recordings have: the micro-steps of each, of which each has at least one."""
 
     number: int
@@ -131,7 +139,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tensor:
+class TensorPair:
     """The statistics that both recordings have of one tensor.
 
     Args:
@@ -147,41 +155,41 @@ class Tensor:
     second: NDArray[np.float64]
 
 
-def in_step(first: Iterator[StepRecord], second: Iterator[StepRecord]) -> Iterator[Moment]:
+def in_step(first: Iterator[StepRecord], second: Iterator[StepRecord]) -> Iterator[RecordPair]:
     """Both recordings, merged by step and micro-step."""
     a, b = next(first, None), next(second, None)
     while a is not None or b is not None:
         place_a = (a.step, a.micro_step) if a is not None else (np.inf, 0)
         place_b = (b.step, b.micro_step) if b is not None else (np.inf, 0)
-        yield Moment(a if place_a <= place_b else None, b if place_b <= place_a else None)
+        yield RecordPair(a if place_a <= place_b else None, b if place_b <= place_a else None)
         if place_a <= place_b:
             a = next(first, None)
         if place_b <= place_a:
             b = next(second, None)
 
 
-def by_step(first: Iterator[StepRecord], second: Iterator[StepRecord]) -> Iterator[Step]:
+def by_step(first: Iterator[StepRecord], second: Iterator[StepRecord]) -> Iterator[ComparedStep]:
     """The optimizer steps that both recordings have, oldest first."""
-    for number, moments in groupby(in_step(first, second), key=_step):
-        pairs = [(moment.first, moment.second) for moment in moments]
-        ours = tuple(one for one, _ in pairs if one is not None)
-        theirs = tuple(other for _, other in pairs if other is not None)
-        if ours and theirs:
-            yield Step(number, ours, theirs)
+    for number, record_pairs in groupby(in_step(first, second), key=_step):
+        pairs = [(pair.first, pair.second) for pair in record_pairs]
+        first_records = tuple(record for record, _ in pairs if record is not None)
+        second_records = tuple(record for _, record in pairs if record is not None)
+        if first_records and second_records:
+            yield ComparedStep(number, first_records, second_records)
 
 
-def _step(moment: Moment) -> int:
-    record = moment.first or moment.second
+def _step(pair: RecordPair) -> int:
+    record = pair.first or pair.second
     assert record is not None  # one of both recordings has the moment
     return record.step
 
 
-def tensors(first: StepRecord, second: StepRecord, alignment: Alignment) -> Iterator[Tensor]:
+def tensors(first: StepRecord, second: StepRecord, alignment: Alignment) -> Iterator[TensorPair]:
     """What both records hold, in no order; scalars of the clock are left out."""
     for name in first.scalars.keys() & second.scalars.keys():
         if not name.endswith(_CLOCKS):
             values = np.array([first.scalars[name]]), np.array([second.scalars[name]])
-            yield Tensor((_phase(name), 0), ("scalar", "", 0), (name,), *values)
+            yield TensorPair((_phase(name), 0), ("scalar", "", 0), (name,), *values)
     others = {}
     for block in second.blocks:
         for row, key in _rows(block):
@@ -192,16 +200,16 @@ def tensors(first: StepRecord, second: StepRecord, alignment: Alignment) -> Iter
             found = others.get((subject, alignment.pairs.get(site, site), call))
             if found is None:
                 continue
-            other, place = found
+            other, other_row = found
             shared = _shared(names, other.layout.statistics)
             phase = _PHASES.get(subject.partition("/")[0], _LAST)
             backwards = subject in ("activation_grad", "input_grad", "gradient")
-            yield Tensor(
+            yield TensorPair(
                 (phase, -row if backwards else row),
                 (subject, site, call),
                 shared,
                 _chosen(block, row, shared),
-                _chosen(other, place, shared),
+                _chosen(other, other_row, shared),
             )
 
 

@@ -13,7 +13,7 @@ from statistics import median
 from ...storage import Finding, Run, Store, display_site
 from ..diagnosis import Diagnosis, concluded, diagnose
 from ..rule import OPTIMIZER
-from .pairing import Alignment, Step, Tensor, align, by_step, tensors
+from .pairing import Alignment, ComparedStep, TensorPair, align, by_step, tensors
 
 __all__ = ["RULE", "WINDOW", "Departure", "departures", "diagnose_against"]
 
@@ -87,9 +87,11 @@ def departures(
     Args:
         runs: The run, then the good one.
     """
-    ours, theirs = (store.structure(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
-    alignment = align(ours, theirs)
-    matrices = {info.site for info in ours.parameters if len(info.shape) > 1}
+    run_structure, good_structure = (
+        store.structure(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True)
+    )
+    alignment = align(run_structure, good_structure)
+    matrices = {info.site for info in run_structure.parameters if len(info.shape) > 1}
     courses: dict[tuple[str, str, str], _Course] = {}
     found: dict[tuple[str, str], Departure] = {}
     common, until = 0, math.inf
@@ -104,10 +106,10 @@ def departures(
             for departure in _looked_at(tensor, step.number, courses):
                 found.setdefault((departure.site, departure.metric), departure)
                 until = min(until, step.number + WINDOW)
-    return tuple(sorted(found.values(), key=lambda one: (one.first_step, one.order))), common
+    return tuple(sorted(found.values(), key=lambda departure: (departure.first_step, departure.order))), common
 
 
-def _of_step(step: Step, alignment: Alignment) -> Iterator[Tensor]:
+def _of_step(step: ComparedStep, alignment: Alignment) -> Iterator[TensorPair]:
     """Of each tensor what the first micro-step has that has it; what the optimizer did stands in the last one.
 
     Where one run gathers gradients of more micro-batches than the other, only what the optimizer did is comparable.
@@ -115,15 +117,15 @@ def _of_step(step: Step, alignment: Alignment) -> Iterator[Tensor]:
     known: set[tuple[object, ...]] = set()
     is_alike = len(step.first) == len(step.second)
     pairs = zip(step.first, step.second, strict=True) if is_alike else [(step.first[-1], step.second[-1])]
-    for ours, theirs in pairs:
-        for tensor in tensors(ours, theirs, alignment):
+    for run_record, good_record in pairs:
+        for tensor in tensors(run_record, good_record, alignment):
             name = (*tensor.key, tensor.statistics)
             if name not in known and (is_alike or tensor.key[0] in _OF_MATRICES):
                 known.add(name)
                 yield tensor
 
 
-def _looked_at(tensor: Tensor, step: int, courses: dict[tuple[str, str, str], _Course]) -> Iterator[Departure]:
+def _looked_at(tensor: TensorPair, step: int, courses: dict[tuple[str, str, str], _Course]) -> Iterator[Departure]:
     subject, site, call = tensor.key
     for at, statistic in enumerate(tensor.statistics):
         limit = _LIMITS.get((subject, statistic))
@@ -135,21 +137,21 @@ def _looked_at(tensor: Tensor, step: int, courses: dict[tuple[str, str, str], _C
             courses[key] = _Course(_FLOOR * abs(expected) if math.isfinite(expected) else 0.0)
         course = courses[key]
         course.add(step, value, expected)
-        if len(course.last) == WINDOW and abs(median(one[3] for one in course.last)) > math.log(limit):
+        if len(course.last) == WINDOW and abs(median(point[3] for point in course.last)) > math.log(limit):
             yield _departure(tensor, statistic, course, limit)
 
 
-def _departure(tensor: Tensor, statistic: str, course: _Course, limit: float) -> Departure:
+def _departure(tensor: TensorPair, statistic: str, course: _Course, limit: float) -> Departure:
     subject, site, _ = tensor.key
-    apart = median(one[3] for one in course.last)
-    since = next(one[0] for one in course.last if abs(one[3]) > math.log(limit))
+    apart = median(point[3] for point in course.last)
+    since = next(point[0] for point in course.last if abs(point[3]) > math.log(limit))
     return Departure(
         site,
         f"{subject}/{statistic}",
         course.last[-1][0],
         since,
-        median(one[1] for one in course.last),
-        median(one[2] for one in course.last),
+        median(point[1] for point in course.last),
+        median(point[2] for point in course.last),
         math.exp(abs(apart)),
         limit,
         tensor.order,
@@ -174,10 +176,10 @@ def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diag
     rank, other = min(run.ranks, default=0), min(runs[1].ranks, default=0)
     structure = store.structure(run.id, rank=rank)
     pairs = align(structure, stores[1].structure(runs[1].id, rank=other)).pairs
-    shared = {(one.rule, one.site) for one in good.findings}
+    shared = {(finding.rule, finding.site) for finding in good.findings}
     findings = [
-        _excused(one, runs[1].name) if (one.rule, pairs.get(one.site, one.site)) in shared else one
-        for one in found.findings
+        _excused(finding, runs[1].name) if (finding.rule, pairs.get(finding.site, finding.site)) in shared else finding
+        for finding in found.findings
     ]
     left, common = departures(stores, runs, (rank, other))
     reasons = dict(found.reasons)
@@ -195,7 +197,7 @@ def _excused(finding: Finding, name: str) -> Finding:
 
 
 def _finding(left: tuple[Departure, ...], name: str, rank: int) -> Finding:
-    first, sites = left[0], {one.site for one in left}
+    first, sites = left[0], {departure.site for departure in left}
     what = "the loss" if first.metric == "scalar/loss" else f"{first.metric} of {display_site(first.site)}"
     others = f"; so do {len(sites) - 1} more sites within {WINDOW} steps" if len(sites) > 1 else ""
     return Finding(

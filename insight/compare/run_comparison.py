@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...storage import Json, Run, StepRecord, Store, display_site
 from .noise import CERTAIN, Divergence, NoiseFloor, Rounding, distances
-from .pairing import Alignment, Tensor, align, in_step, tensors
+from .pairing import Alignment, TensorPair, align, in_step, tensors
 from .setting_differences import GENERATOR, Difference, differences, origins
 
 __all__ = ["Comparison", "compare", "comparison_to_json", "render_comparison"]
@@ -88,7 +88,7 @@ class _Walk:
         self.unclear: list[Divergence] = []
         self._rounding = rounding
         self.common, self.values, self.exact_until = 0, 0, -1
-        self._moments, self._newest = 0, -1
+        self._pairs, self._newest = 0, -1
         self.only = [0, 0]
         self.verdict: Verdict = "incomparable"
         self._waiting: list[set[int]] = [set(), set()]
@@ -96,36 +96,36 @@ class _Walk:
 
     def go(self, first: Iterator[StepRecord], second: Iterator[StepRecord]) -> None:
         """Nothing; both are read up to where they part."""
-        for moment in in_step(first, second):
-            if moment.first is None or moment.second is None:
-                if (alone := moment.first or moment.second) is not None:
-                    self._waiting[0 if moment.second is None else 1].add(alone.step)
+        for pair in in_step(first, second):
+            if pair.first is None or pair.second is None:
+                if (alone := pair.first or pair.second) is not None:
+                    self._waiting[0 if pair.second is None else 1].add(alone.step)
                 continue
-            found = sorted(tensors(moment.first, moment.second, self.alignment), key=lambda one: one.order)
+            found = sorted(tensors(pair.first, pair.second, self.alignment), key=lambda tensor: tensor.order)
             if not found:
                 continue
             if self.common:
                 self.only = [known + len(new) for known, new in zip(self.only, self._waiting, strict=True)]
             self._waiting = [set(), set()]
-            self._moments += 1
-            if moment.first.step != self._newest:
-                self.common, self._newest = self.common + 1, moment.first.step
-            self._look(moment.first, found)
+            self._pairs += 1
+            if pair.first.step != self._newest:
+                self.common, self._newest = self.common + 1, pair.first.step
+            self._look(pair.first, found)
             if self.parted:
                 return
         if self.common:
             self.verdict = "identical" if self.noise.is_exact else "unclear" if self.unclear else "within_noise"
             self.parted = self.unclear
 
-    def _look(self, record: StepRecord, found: list[Tensor]) -> None:
-        measured = [(one, _gaps(one)) for one in found]
-        self.values += sum(one.first.size for one in found)
+    def _look(self, record: StepRecord, found: list[TensorPair]) -> None:
+        measured = [(tensor, _gaps(tensor)) for tensor in found]
+        self.values += sum(tensor.first.size for tensor in found)
         largest = max(float(gaps.max(initial=0.0)) for _, gaps in measured)
         if largest == 0.0:
             if self.noise.is_exact:
                 self.exact_until = record.step
             return
-        is_start = self._moments == 1
+        is_start = self._pairs == 1
         if self.noise.is_exact and not is_start:
             self._part(record, measured, "diverged")
         elif is_start:
@@ -134,37 +134,39 @@ class _Walk:
             self._part(record, measured, "diverged")
         self._learned += 1
         self.noise.is_exact = False
-        for one, gaps in measured:
-            self.noise.learn(one.key, gaps)
+        for tensor, gaps in measured:
+            self.noise.learn(tensor.key, gaps)
 
-    def _start(self, record: StepRecord, measured: list[tuple[Tensor, NDArray[np.float64]]]) -> None:
+    def _start(self, record: StepRecord, measured: list[tuple[TensorPair, NDArray[np.float64]]]) -> None:
         """Nothing; what rounding does not explain is where they part, if any of it is no rounding for certain."""
         is_certain = False
-        limits = self._rounding.explains([one for one, _ in measured])
-        for (one, gaps), explained in zip(measured, limits, strict=True):
+        limits = self._rounding.explains([tensor for tensor, _ in measured])
+        for (tensor, gaps), explained in zip(measured, limits, strict=True):
             beyond = (gaps > explained) | np.isinf(gaps)
             is_certain |= bool((beyond & (gaps > CERTAIN)).any())
             if beyond.any():
                 column = _first_of(beyond, gaps)
-                self.unclear.append(_divergence(record, one, column, float(gaps[column]), float(explained[column])))
+                self.unclear.append(_divergence(record, tensor, column, float(gaps[column]), float(explained[column])))
         if is_certain:
             self.verdict, self.parted, self.unclear = "different_start", self.unclear, []
 
-    def _part(self, record: StepRecord, measured: list[tuple[Tensor, NDArray[np.float64]]], verdict: Verdict) -> None:
-        for one, gaps in measured:
-            beyond = self.noise.beyond(one.key, gaps)
+    def _part(
+        self, record: StepRecord, measured: list[tuple[TensorPair, NDArray[np.float64]]], verdict: Verdict
+    ) -> None:
+        for tensor, gaps in measured:
+            beyond = self.noise.beyond(tensor.key, gaps)
             if beyond.any():
                 column = _first_of(beyond, gaps)
-                floor = self.noise.floor(one.key, column)
-                self.parted.append(_divergence(record, one, column, float(gaps[column]), floor))
+                floor = self.noise.floor(tensor.key, column)
+                self.parted.append(_divergence(record, tensor, column, float(gaps[column]), floor))
         if self.parted:
             self.verdict = verdict
 
 
-def _gaps(one: Tensor) -> NDArray[np.float64]:
-    if np.array_equal(one.first, one.second, equal_nan=True):
-        return np.zeros(one.first.size)
-    gaps: NDArray[np.float64] = distances(one.first[None], one.second[None], one.statistics)[0]
+def _gaps(tensor: TensorPair) -> NDArray[np.float64]:
+    if np.array_equal(tensor.first, tensor.second, equal_nan=True):
+        return np.zeros(tensor.first.size)
+    gaps: NDArray[np.float64] = distances(tensor.first[None], tensor.second[None], tensor.statistics)[0]
     return gaps
 
 
@@ -174,16 +176,16 @@ def _first_of(beyond: NDArray[np.bool_], gaps: NDArray[np.float64]) -> int:
     return int(np.argmax(torn if torn.any() else beyond))
 
 
-def _divergence(record: StepRecord, one: Tensor, column: int, gap: float, floor: float) -> Divergence:
-    subject, site, call = one.key
+def _divergence(record: StepRecord, tensor: TensorPair, column: int, gap: float, floor: float) -> Divergence:
+    subject, site, call = tensor.key
     return Divergence(
         record.step,
         record.micro_step,
         site,
         call,
-        f"{subject}/{one.statistics[column]}",
-        float(one.first[column]),
-        float(one.second[column]),
+        f"{subject}/{tensor.statistics[column]}",
+        float(tensor.first[column]),
+        float(tensor.second[column]),
         gap,
         floor,
     )
@@ -209,7 +211,7 @@ def comparison_to_json(found: Comparison) -> dict[str, Json]:
         "ranks": list(found.ranks),
         "verdict": found.verdict,
         "first_divergence": _divergence_to_json(found.first) if found.first else None,
-        "also": [_divergence_to_json(one) for one in found.also],
+        "also": [_divergence_to_json(divergence) for divergence in found.also],
         "common_steps": found.common,
         "missing_steps": list(found.missing),
         "exact_until": found.exact_until,
@@ -219,23 +221,29 @@ def comparison_to_json(found: Comparison) -> dict[str, Json]:
         "only_first": list(found.alignment.only_first),
         "only_second": list(found.alignment.only_second),
         "differences": [
-            {"area": one.area, "name": one.name, "first": one.first, "second": one.second, "note": one.note}
-            for one in found.differences
+            {
+                "area": difference.area,
+                "name": difference.name,
+                "first": difference.first,
+                "second": difference.second,
+                "note": difference.note,
+            }
+            for difference in found.differences
         ],
     }
 
 
-def _divergence_to_json(one: Divergence) -> dict[str, Json]:
+def _divergence_to_json(divergence: Divergence) -> dict[str, Json]:
     return {
-        "step": one.step,
-        "micro_step": one.micro_step,
-        "site": one.site,
-        "call": one.call,
-        "metric": one.metric,
-        "first": _number(one.first),
-        "second": _number(one.second),
-        "relative_difference": _number(one.difference),
-        "noise_floor": _number(one.floor),
+        "step": divergence.step,
+        "micro_step": divergence.micro_step,
+        "site": divergence.site,
+        "call": divergence.call,
+        "metric": divergence.metric,
+        "first": _number(divergence.first),
+        "second": _number(divergence.second),
+        "relative_difference": _number(divergence.difference),
+        "noise_floor": _number(divergence.floor),
     }
 
 
@@ -253,7 +261,7 @@ def render_comparison(found: Comparison) -> str:
         lines += ["", f"   {_line(found.first, word)}"]
         if found.also:
             lines += ["", "   in the same step, in the order of the step:"]
-            lines += [f"   {_line(one, word)}" for one in found.also[:_SHOWN]]
+            lines += [f"   {_line(divergence, word)}" for divergence in found.also[:_SHOWN]]
     if any(found.missing):
         lines += ["", f"steps that only one has: {found.missing[0]} the first, {found.missing[1]} the second"]
     if found.alignment.renamed:
@@ -262,7 +270,7 @@ def render_comparison(found: Comparison) -> str:
     if found.differences:
         listed = list(_differences(found.differences))
         lines += ["", "they differ in:"]
-        lines += [f"   {one}" for one in listed[: 2 * _SHOWN]]
+        lines += [f"   {line}" for line in listed[: 2 * _SHOWN]]
         if len(listed) > 2 * _SHOWN:
             lines.append(f"   and {len(listed) - 2 * _SHOWN} more; --json lists all")
     elif found.verdict != "incomparable":
@@ -292,23 +300,25 @@ def _said(found: Comparison) -> str:
     return f"they part at step {found.first.step} ({before}; {count}):"
 
 
-def _line(one: Divergence, noise: str) -> str:
-    call = f" call {one.call}" if one.call else ""
-    micro = f" micro-step {one.micro_step}" if one.micro_step else ""
-    site = display_site(one.site) if not one.metric.startswith("scalar/") else ""
-    gap = f"{one.difference:.3g}" if math.isfinite(one.difference) else "one of them is not finite"
-    floor = f", {noise} {one.floor:.3g}" if one.floor else ""
-    digits = 4 if one.difference > _VISIBLE else 9
-    values = f"{one.first:.{digits}g} and {one.second:.{digits}g}"
-    return f"{site}{call}{micro} {one.metric}: {values} (relative {gap}{floor})".strip()
+def _line(divergence: Divergence, noise: str) -> str:
+    call = f" call {divergence.call}" if divergence.call else ""
+    micro = f" micro-step {divergence.micro_step}" if divergence.micro_step else ""
+    site = display_site(divergence.site) if not divergence.metric.startswith("scalar/") else ""
+    gap = f"{divergence.difference:.3g}" if math.isfinite(divergence.difference) else "one of them is not finite"
+    floor = f", {noise} {divergence.floor:.3g}" if divergence.floor else ""
+    digits = 4 if divergence.difference > _VISIBLE else 9
+    values = f"{divergence.first:.{digits}g} and {divergence.second:.{digits}g}"
+    return f"{site}{call}{micro} {divergence.metric}: {values} (relative {gap}{floor})".strip()
 
 
 def _differences(found: Sequence[Difference]) -> Iterator[str]:
     """A line each; the generators share one, for their checksums say nothing by themselves."""
-    generators = [one.name.removeprefix(GENERATOR) for one in found if one.name.startswith(GENERATOR)]
-    for one in found:
-        if not one.name.startswith(GENERATOR):
-            yield _difference(one)
+    generators = [
+        difference.name.removeprefix(GENERATOR) for difference in found if difference.name.startswith(GENERATOR)
+    ]
+    for difference in found:
+        if not difference.name.startswith(GENERATOR):
+            yield _difference(difference)
         elif generators:
             yield (
                 f"random generators in other states at the start: {', '.join(generators)}; "
@@ -323,14 +333,15 @@ def _seeds(generators: Sequence[str]) -> str:
     return f", as {', '.join(calls)}" if calls else ""
 
 
-def _difference(one: Difference) -> str:
-    if one.area == "module" and one.first is None:
-        return f"module {one.name}: only in the second"
-    if one.area == "module" and one.second is None:
-        return f"module {one.name}: only in the first"
-    if one.area in ("start", "data"):
-        return f"{one.name}: checksums {_word(one.first)} and {_word(one.second)}{f'; {one.note}' if one.note else ''}"
-    return f"{one.area} {one.name}: {_word(one.first)} and {_word(one.second)}"
+def _difference(difference: Difference) -> str:
+    if difference.area == "module" and difference.first is None:
+        return f"module {difference.name}: only in the second"
+    if difference.area == "module" and difference.second is None:
+        return f"module {difference.name}: only in the first"
+    if difference.area in ("start", "data"):
+        note = f"; {difference.note}" if difference.note else ""
+        return f"{difference.name}: checksums {_word(difference.first)} and {_word(difference.second)}{note}"
+    return f"{difference.area} {difference.name}: {_word(difference.first)} and {_word(difference.second)}"
 
 
 def _word(value: Any) -> str:  # any JSON value

@@ -38,16 +38,16 @@ def differences(
     runs: tuple[Run, Run], structures: tuple[Structure, Structure], alignment: Alignment
 ) -> tuple[Difference, ...]:
     """All that differs, the most telling first: parameters, optimizers, modules, then what people and machines add."""
-    one, other = runs
+    first, second = runs
     return (
         *_parameters(structures, alignment),
         *_optimizers(structures),
         *_modules(structures, alignment),
-        *_mapped("argument", named_arguments(one.host), named_arguments(other.host)),
-        *_mapped("configuration", one.config, other.config),
-        *_mapped("tags", one.tags, other.tags),
-        *_mapped("environment", _surroundings(one), _surroundings(other)),
-        *_mapped("run", _plain(one), _plain(other)),
+        *_mapped("argument", named_arguments(first.host), named_arguments(second.host)),
+        *_mapped("configuration", first.config, second.config),
+        *_mapped("tags", first.tags, second.tags),
+        *_mapped("environment", _surroundings(first), _surroundings(second)),
+        *_mapped("run", _plain(first), _plain(second)),
     )
 
 
@@ -61,15 +61,15 @@ def _plain(run: Run) -> dict[str, Json]:
 
 
 def _parameters(structures: tuple[Structure, Structure], alignment: Alignment) -> Iterator[Difference]:
-    others = {one.site: one for one in structures[1].parameters}
-    for one in structures[0].parameters:
-        other = others.get(alignment.pairs.get(one.site, one.site))
+    others = {parameter.site: parameter for parameter in structures[1].parameters}
+    for parameter in structures[0].parameters:
+        other = others.get(alignment.pairs.get(parameter.site, parameter.site))
         if other is None:
             continue
         for name in ("shape", "dtype", "requires_grad", "group"):
-            a, b = getattr(one, name), getattr(other, name)
+            a, b = getattr(parameter, name), getattr(other, name)
             if a != b:
-                yield Difference("parameter", f"{one.site}.{name}", _json(a), _json(b))
+                yield Difference("parameter", f"{parameter.site}.{name}", _json(a), _json(b))
 
 
 def _optimizers(structures: tuple[Structure, Structure]) -> Iterator[Difference]:
@@ -85,15 +85,15 @@ def _optimizers(structures: tuple[Structure, Structure]) -> Iterator[Difference]
 
 
 def _modules(structures: tuple[Structure, Structure], alignment: Alignment) -> Iterator[Difference]:
-    others = {one.site: one for one in structures[1].modules}
+    others = {module.site: module for module in structures[1].modules}
     for site in alignment.only_first:
         yield Difference("module", site, "present", None)
     for site in alignment.only_second:
         yield Difference("module", site, None, "present")
-    for one in structures[0].modules:
-        other = others.get(alignment.pairs.get(one.site, one.site))
-        if other is not None and one.kind != other.kind:
-            yield Difference("module", one.site, one.kind, other.kind)
+    for module in structures[0].modules:
+        other = others.get(alignment.pairs.get(module.site, module.site))
+        if other is not None and module.kind != other.kind:
+            yield Difference("module", module.site, module.kind, other.kind)
 
 
 def _mapped(area: Area, first: Mapping[str, Json], second: Mapping[str, Json]) -> Iterator[Difference]:
@@ -134,10 +134,10 @@ def origins(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
 
 
 def _starts(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]) -> Iterator[Difference]:
-    one, other = (dict(_start(store, run, rank)) for store, run, rank in zip(stores, runs, ranks, strict=True))
-    for name in [name for name in one if name in other]:
-        if one[name] != other[name]:
-            yield Difference("start", name, one[name], other[name])
+    first, second = (dict(_start(store, run, rank)) for store, run, rank in zip(stores, runs, ranks, strict=True))
+    for name in [name for name in first if name in second]:
+        if first[name] != second[name]:
+            yield Difference("start", name, first[name], second[name])
 
 
 def _start(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
@@ -152,15 +152,15 @@ def _start(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
 
 def _fed(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]) -> Iterator[Difference]:
     for metric, name in _FED:
-        one, other = (
+        first, second = (
             _by_step(store.series(run.id, ROOT_SITE, metric, rank=rank, limit=_LOOKED_AT))
             for store, run, rank in zip(stores, runs, ranks, strict=True)
         )
-        shared = sorted(one.keys() & other.keys())
-        odd = [step for step in shared if one[step] != other[step]]
+        shared = sorted(first.keys() & second.keys())
+        odd = [step for step in shared if first[step] != second[step]]
         if odd:
             note = f"{len(odd)} of the {len(shared)} steps that both recorded differ"
-            yield Difference("data", f"{name} of step {odd[0]}", one[odd[0]], other[odd[0]], note)
+            yield Difference("data", f"{name} of step {odd[0]}", first[odd[0]], second[odd[0]], note)
 
 
 def _by_step(series: Series) -> dict[int, str]:

@@ -15,7 +15,7 @@ _BUFFERS = frozenset({"moving_mean", "moving_variance", "running_mean", "running
 _MATRIX_KINDS = ("dense", "linear", "conv", "attention", "rnn", "lstm", "gru")
 
 
-class Anatomy:
+class ModelIndex:
     """What is known about the model; empty when nothing was recorded.
 
     Args:
@@ -186,19 +186,19 @@ class Group(NamedTuple):
 
     Args:
         kind: Class name of its optimizer, in lower case.
-        place: Its number among all groups of all optimizers, which is that of its `learning_rate`.
+        index: Its number among all groups of all optimizers, which is that of its `learning_rate`.
     """
 
     kind: str
     options: Mapping[str, Json]
-    place: int
+    index: int
 
 
-def group_of(anatomy: Anatomy, site: str) -> Group | None:
+def group_of(model: ModelIndex, site: str) -> Group | None:
     """The group of a parameter; None where it is in none, in several, or in one that was not recorded."""
-    info, optimizers = anatomy.parameters.get(site), anatomy.structure.optimizers
+    info, optimizers = model.parameters.get(site), model.structure.optimizers
     if info is None or info.group is None or info.more_groups or info.group[0] >= len(optimizers):
         return None
     number, group = info.group
-    place = sum(len(one.groups) for one in optimizers[:number]) + group
-    return Group(optimizers[number].kind.lower(), optimizers[number].groups[group], place)
+    index = sum(len(optimizer.groups) for optimizer in optimizers[:number]) + group
+    return Group(optimizers[number].kind.lower(), optimizers[number].groups[group], index)

@@ -25,9 +25,9 @@ class once(Generic[_T]):  # noqa: N801  it is written like a decorator
         self._name = make.__name__
         self.__doc__ = make.__doc__
 
-    def __get__(self, one: Any, owner: type | None = None) -> _T:
-        value: _T = self._make(one)
-        one.__dict__[self._name] = value
+    def __get__(self, instance: Any, owner: type | None = None) -> _T:
+        value: _T = self._make(instance)
+        instance.__dict__[self._name] = value
         return value
 
 
@@ -36,7 +36,7 @@ class once(Generic[_T]):  # noqa: N801  it is written like a decorator
 _MOST_SITES = 512
 
 
-class Alike:
+class StackedSubject:
     """One subject in all records of a burst, which have it in one layout and lack none of its sites.
 
     Args:
@@ -57,7 +57,7 @@ class Alike:
         at = self._column.get(statistic)
         return self.values[:, :, at] if at is not None else np.full(self.values.shape[:2], np.nan)
 
-    def known(self, name: str, about: object, make: Callable[["Alike"], _T]) -> _T:
+    def known(self, name: str, about: object, make: Callable[["StackedSubject"], _T]) -> _T:
         """What `make` returns, made once for what it is `about`."""
         known = self._known.get(name)
         if known is None or known[0] is not about:
@@ -79,31 +79,31 @@ class Burst:
         self._places = {id(record.blocks): (at, record.blocks) for at, record in enumerate(several) if record.blocks}
         self._size = len(several)
         self._blocks: dict[str, list[tuple[int, Block]]] = {}
-        self._alike: dict[str, Alike | None] = {}
+        self._stacked: dict[str, StackedSubject | None] = {}
         for at, record in enumerate(several):
             for block in record.blocks:
                 self._blocks.setdefault(block.layout.subject, []).append((at, block))
 
-    def place(self, record: StepRecord) -> int:
+    def index(self, record: StepRecord) -> int:
         """Which of the records it is, by its blocks; -1 for another, or one that shows others."""
         return self._places.get(id(record.blocks), (-1, ()))[0]
 
-    def stretch(self, record: StepRecord) -> Sequence[StepRecord]:
-        """The record and those after it, up to one that is skipped or has events.
+    def lookahead(self, record: StepRecord) -> Sequence[StepRecord]:
+        """Return the record and those after it, up to one that is skipped or has events.
 
         None for a record of no burst, and for one that is looked at alone for its many sites.
         """
-        place = self.place(record)
+        index = self.index(record)
         is_large = any(len(block.layout.sites) > _MOST_SITES for block in record.blocks)
-        if place < 0 or is_large or self.records[place] is not record:
+        if index < 0 or is_large or self.records[index] is not record:
             return ()
-        plain = takewhile(lambda one: not one.events and not one.skipped, self.records[place:])
+        plain = takewhile(lambda record: not record.events and not record.skipped, self.records[index:])
         return list(plain)
 
-    def next_with(self, subject: str, place: int) -> int:
+    def next_with(self, subject: str, index: int) -> int:
         """Which record, from that place on, is the first to carry the subject; how many there are where none does."""
         found = self._blocks.get(subject, ())
-        at = bisect_left(found, (place,))
+        at = bisect_left(found, (index,))
         return found[at][0] if at < len(found) else self._size
 
     @once
@@ -115,24 +115,24 @@ class Burst:
                 found.setdefault(name, []).append(at)
         return found
 
-    def next_logged(self, names: Collection[str], place: int) -> int:
+    def next_logged(self, names: Collection[str], index: int) -> int:
         """Which record, from that place on, is the first to carry one of these scalars; as above."""
         lists = [found for name in names if (found := self.logged.get(name)) is not None]
-        places = [found[at] for found in lists if (at := bisect_left(found, place)) < len(found)]
+        places = [found[at] for found in lists if (at := bisect_left(found, index)) < len(found)]
         return min(places, default=self._size)
 
-    def alike(self, subject: str, column: dict[str, int]) -> Alike | None:
+    def stacked(self, subject: str, column: dict[str, int]) -> StackedSubject | None:
         """The subject in all records; None where it is not the same in all, or not whole."""
-        if subject not in self._alike:
-            self._alike[subject] = self._made(self._blocks.get(subject, []), column)
-        return self._alike[subject]
+        if subject not in self._stacked:
+            self._stacked[subject] = self._made(self._blocks.get(subject, []), column)
+        return self._stacked[subject]
 
-    def _made(self, blocks: list[tuple[int, Block]], column: dict[str, int]) -> Alike | None:
+    def _made(self, blocks: list[tuple[int, Block]], column: dict[str, int]) -> StackedSubject | None:
         if [at for at, _ in blocks] != list(range(self._size)):
             return None
         layout = blocks[0][1].layout
         if not 0 < len(layout.sites) <= _MOST_SITES or any(
-            one.layout is not layout or one.present is not None for _, one in blocks
+            block.layout is not layout or block.present is not None for _, block in blocks
         ):
             return None
-        return Alike(np.array([one.values for _, one in blocks], dtype=np.float64), column)
+        return StackedSubject(np.array([block.values for _, block in blocks], dtype=np.float64), column)

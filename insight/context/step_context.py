@@ -11,19 +11,18 @@ from numpy.typing import NDArray
 
 from ...storage import Block, Event, Finding, Severity, StepRecord
 from ..finding_onset import Changes
-from ..rule_confidence import calibrated
 from ..running_statistics import median, medians
 from .gradient_depth import DepthProfile, depth_profile, plain_depths
-from .model_index import Anatomy
-from .record_burst import Alike, Burst, once
-from .subject_table import Floats, Mask, Rows, Table
+from .model_index import ModelIndex
+from .record_burst import Burst, StackedSubject, once
+from .subject_table import Floats, Mask, SubjectRows, Table
 
 
 def nothing(records: int) -> None:
     """What a rule learns of records that change nothing in what it remembers."""
 
 
-class Rest(NamedTuple):
+class SkipWindow(NamedTuple):
     """For how many records, from the next one on, a rule has nothing to say.
 
     Args:
@@ -63,7 +62,7 @@ class Excess:
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class StateBreak:
     """One parameter whose optimizer state does not follow from the state before and this step's gradient.
 
     Args:
@@ -86,7 +85,7 @@ class Break:
 class StateRecurrence(Protocol):
     """Checks the recurrence of optimizer states, step by step; see `optimizer_state`."""
 
-    def broken(self, now: "Moment") -> list[Break]:
+    def broken(self, context: "StepContext") -> list[StateBreak]:
         """Return the parameters whose state does not follow from the step before."""
 
     def keeps(self, site: str) -> bool:
@@ -100,20 +99,19 @@ class OptimizerBounds(Protocol):
     def recurrence(self) -> StateRecurrence:
         """The check of the optimizers' states."""
 
-    def exceeded(self, now: "Moment") -> list[Excess]:
+    def exceeded(self, context: "StepContext") -> list[Excess]:
         """Return the parameters that moved beyond their bound in this record's step."""
 
-    def rests(self, stretch: "Stretch") -> Rest | None:
+    def skip_window(self, lookahead: "Lookahead") -> SkipWindow | None:
         """Return for how many records nothing exceeds a bound; None where each record must be checked."""
 
 
-class Moment:
+class StepContext:
     """One record on its way past the rules.
 
     Attributes:
-        speaker: Name, cause and phase of the rule that is being asked, whose findings are made.
         burst: The record and those after it, as far as they are there already.
-        place: Which of the burst it is, -1 for none.
+        index: Its index in the burst, -1 for none.
         is_within_bounds: It is known already that nothing moved too far, and that no state is broken.
 
     Args:
@@ -129,15 +127,15 @@ class Moment:
     def __init__(
         self,
         record: StepRecord,
-        rows: dict[str, Rows],
-        anatomy: Anatomy,
+        rows: dict[str, SubjectRows],
+        model: ModelIndex,
         rank: int,
         bound: OptimizerBounds,
         burst: Burst | None = None,
         changes: Changes | None = None,
     ) -> None:
         self.record = record
-        self.anatomy = anatomy
+        self.model = model
         self._rows = rows
         self._tables: dict[str, Table | None] = {}
         self._blocks: dict[str, list[Block]] = {}
@@ -146,8 +144,7 @@ class Moment:
         self._rank, self.bound = rank, bound
         self.burst = Burst() if burst is None else burst
         self.changes = Changes() if changes is None else changes
-        self.place = self.burst.place(record)
-        self.speaker = ("", "", 0)
+        self.index = self.burst.index(record)
         self.is_within_bounds = False
 
     @property
@@ -170,8 +167,8 @@ class Moment:
 
     def _made(self, subject: str, blocks: list[Block]) -> Table:
         if subject not in self._rows:
-            self._rows[subject] = Rows(blocks[0].layout)
-        return self._rows[subject].table(blocks, self.burst, self.place)
+            self._rows[subject] = SubjectRows(blocks[0].layout)
+        return self._rows[subject].table(blocks, self.burst, self.index)
 
     @property
     def subjects(self) -> Iterable[str]:
@@ -192,19 +189,19 @@ class Moment:
     def has_a_surrogate_loss(self) -> bool:
         """True when the loss has no floor or no sign: rewards are logged beside it, or networks are trained against
         each other."""
-        return _is_of_a_policy(tuple(self.record.scalars)) or self.anatomy.has_players
+        return _is_of_a_policy(tuple(self.record.scalars)) or self.model.has_players
 
     @once
     def matrices(self) -> Mask | None:
         """`(rows of update,)` True for weights of matrix products; None when no update was recorded."""
         table = self.table("update")
-        return None if table is None else self.anatomy.matrices(table.rows.sites)
+        return None if table is None else self.model.matrices(table.rows.sites)
 
     @once
     def depth(self) -> DepthProfile | None:
         """How the gradient changes with depth; None when that cannot be told from this record."""
         table = self.table("gradient")
-        return None if table is None or self.record.skipped else depth_profile(table, self.anatomy)
+        return None if table is None or self.record.skipped else depth_profile(table, self.model)
 
     @once
     def beyond_adam(self) -> list[Excess]:
@@ -212,14 +209,14 @@ class Moment:
         return [] if self.is_within_bounds else self.bound.exceeded(self)
 
     @once
-    def broken_state(self) -> list[Break]:
+    def broken_state(self) -> list[StateBreak]:
         """The parameters whose optimizer state does not follow from the state before and this step's gradient."""
         return [] if self.is_within_bounds else self.bound.recurrence.broken(self)
 
-    def keeps_its_state(self, one: Excess) -> bool:
+    def keeps_its_state(self, excess: Excess) -> bool:
         """Whether the optimizer's state is known to be as it should be after this step, so that it moved nothing too
         far."""
-        return not one.is_of_adam or (self.bound.recurrence.keeps(one.site) and not self.broken_state)
+        return not excess.is_of_adam or (self.bound.recurrence.keeps(excess.site) and not self.broken_state)
 
     @once
     def typical_update(self) -> float:
@@ -227,9 +224,9 @@ class Moment:
         table = self.table("update")
         if table is None or self.matrices is None:
             return float("nan")
-        order = self.anatomy.matrices_in_order(table.rows.sites)
-        if table.alike is not None:
-            return table.alike.known("typical", order, lambda one: _typical(one, order))[table.place]
+        order = self.model.matrices_in_order(table.rows.sites)
+        if table.stacked is not None:
+            return table.stacked.known("typical", order, lambda stacked: _typical(stacked, order))[table.index]
         ratios = table.column("ratio_to_weight")
         if not table.is_whole:
             return median(ratios[self.matrices & table.present & np.isfinite(ratios)])
@@ -240,11 +237,11 @@ class Moment:
     def typical_updates(self, records: int) -> list[float] | None:
         """`typical_update` of so many records of the burst, this one first; None where they are not alike in it."""
         table = self.table("update")
-        if table is None or table.alike is None:
+        if table is None or table.stacked is None:
             return None
-        order = self.anatomy.matrices_in_order(table.rows.sites)
-        found = table.alike.known("typical", order, lambda one: _typical(one, order))
-        return found[table.place : table.place + records]
+        order = self.model.matrices_in_order(table.rows.sites)
+        found = table.stacked.known("typical", order, lambda stacked: _typical(stacked, order))
+        return found[table.index : table.index + records]
 
     def finding(
         self,
@@ -256,23 +253,22 @@ class Moment:
         advice: str,
         severity: Severity = "error",
         first_step: int | None = None,
-        place: int | None = None,
+        position: int | None = None,
         confidence: float = 1.0,
         rank: int | None = None,
     ) -> Finding:
-        """A finding of the rule that is being asked, at this step.
+        """Return a finding at this step; the engine adds the rule that made it (`Rule.sign`).
 
         Args:
             first_step: Since when it has been wrong; this step by default.
-            place: Position within the phase; by default the site's place in the call order.
-            confidence: As the rule states it; what is no fact is set right by how often the rule was.
-            rank: Whose fault it is, by default the recording process's: rank 0 hears of the others.
+            position: Position within the phase; by default the site's position in the call order.
+            confidence: As the rule states it; below 1 it is calibrated by how often the rule was right.
+            rank: Whose fault it is; by default the recording process. Rank 0 also receives findings about other ranks.
         """
-        rule, cause, phase = self.speaker
-        order = max(self.anatomy.order(site), 0) if place is None else place
+        order = max(self.model.order(site), 0) if position is None else position
         return Finding(
-            rule=rule,
-            cause=cause,
+            rule="",
+            cause="",
             severity=severity,
             step=self.step,
             first_step=self.step if first_step is None else first_step,
@@ -281,9 +277,9 @@ class Moment:
             evidence={name: float(value) for name, value in evidence.items()},
             explanation=explanation,
             advice=advice,
-            confidence=calibrated(rule, confidence),
+            confidence=confidence,
             rank=self._rank if rank is None else rank,
-            order=(self.record.micro_step, phase, order),
+            order=(self.record.micro_step, 0, order),
         )
 
 
@@ -292,15 +288,15 @@ def _is_of_a_policy(scalars: tuple[str, ...]) -> bool:
     return any(name.startswith(("reward/", "policy/", "advantage/")) for name in scalars)
 
 
-def _typical(alike: Alike, order: NDArray[np.intp]) -> list[float]:
+def _typical(stacked: StackedSubject, order: NDArray[np.intp]) -> list[float]:
     """By record, the median of the finite ratios of the rows of that order."""
-    ratios = alike.columns("ratio_to_weight")[:, order]
+    ratios = stacked.columns("ratio_to_weight")[:, order]
     if np.isfinite(ratios).all():
         return medians(ratios)
     return [median(row[np.isfinite(row)]) for row in ratios]
 
 
-class Stretch:
+class Lookahead:
     """Records in the order of their steps, none of them skipped or with events; they need not carry all the same.
 
     Args:
@@ -312,10 +308,10 @@ class Stretch:
             the one before; None where that is not known, or nobody has asked.
     """
 
-    def __init__(self, now: Moment, records: Sequence[StepRecord]) -> None:
-        self.now = now
+    def __init__(self, context: StepContext, records: Sequence[StepRecord]) -> None:
+        self.context = context
         self.records = records
-        self.bounds: Rest | None = None
+        self.bounds: SkipWindow | None = None
         self._has_looked = False
         self._scalars: dict[str, list[float | None]] = {}
         self._columns: dict[tuple[str, str], Floats | None] = {}
@@ -324,20 +320,20 @@ class Stretch:
         return len(self.records)
 
     @property
-    def whole(self) -> Rest:
+    def whole(self) -> SkipWindow:
         """A rest over all of them that leaves nothing to learn."""
-        return Rest(len(self))
+        return SkipWindow(len(self))
 
-    def within_bounds(self, learn: Callable[[int], object] = nothing) -> Rest | None:
+    def within_bounds(self, learn: Callable[[int], object] = nothing) -> SkipWindow | None:
         """A rest for as long as the optimizers' bounds rest."""
         if self.bounds is None and not self._has_looked:
-            self._has_looked, self.bounds = True, self.now.bound.rests(self)
-        return None if self.bounds is None else Rest(self.bounds.records, learn)
+            self._has_looked, self.bounds = True, self.context.bound.skip_window(self)
+        return None if self.bounds is None else SkipWindow(self.bounds.records, learn)
 
     def until(self, subject: str) -> int:
         """How many of the first records do not carry the subject."""
-        now = self.now
-        return min(now.burst.next_with(subject, now.place) - now.place, len(self))
+        context = self.context
+        return min(context.burst.next_with(subject, context.index) - context.index, len(self))
 
     def carries(self, subject: str) -> bool:
         """Whether any of them carries the subject."""
@@ -347,11 +343,11 @@ class Stretch:
         """`(records, sites)` values of one statistic; None where the records are not all alike in the subject."""
         key = subject, statistic
         if key not in self._columns:
-            table = self.now.table(subject)
-            alike = None if table is None else table.alike
+            table = self.context.table(subject)
+            stacked = None if table is None else table.stacked
             self._columns[key] = None
-            if table is not None and alike is not None:
-                self._columns[key] = alike.columns(statistic)[table.place :][: len(self)]
+            if table is not None and stacked is not None:
+                self._columns[key] = stacked.columns(statistic)[table.index :][: len(self)]
         return self._columns[key]
 
     def sure(self, subject: str, statistic: str) -> Floats:
@@ -367,14 +363,14 @@ class Stretch:
         """
         count = len(self)
         for subject in filter(self.carries, subjects):
-            table = self.now.table(subject)
+            table = self.context.table(subject)
             count = min(count, 0 if table is None else table.finite_for(len(self)))
         return count
 
     def scalars(self, name: str) -> list[float | None]:
         """The logged scalar of each record; None where it does not carry it."""
         if name not in self._scalars:
-            self._scalars[name] = [one.scalars.get(name) for one in self.records]
+            self._scalars[name] = [record.scalars.get(name) for record in self.records]
         return self._scalars[name]
 
     def known(self, name: str, records: int) -> list[float]:
@@ -388,19 +384,19 @@ class Stretch:
 
     def until_scalar(self, *names: str) -> int:
         """How many of the first records carry none of these scalars."""
-        now = self.now
-        return min(now.burst.next_logged(names, now.place) - now.place, len(self))
+        context = self.context
+        return min(context.burst.next_logged(names, context.index) - context.index, len(self))
 
     def typical_updates(self) -> list[float] | None:
-        """Of each record `Moment.typical_update`; None where the records are not alike in their updates."""
-        return self.now.typical_updates(len(self)) if self.carries("update") else [float("nan")] * len(self)
+        """Of each record `StepContext.typical_update`; None where the records are not alike in their updates."""
+        return self.context.typical_updates(len(self)) if self.carries("update") else [float("nan")] * len(self)
 
     def norms(self, subject: str) -> list[float] | None:
         """Of each record the Euclidean norm over all tensors; None where the records are not alike in the subject."""
-        table = self.now.table(subject)
-        return None if table is None or table.alike is None else table.norm_of_each(len(self))
+        table = self.context.table(subject)
+        return None if table is None or table.stacked is None else table.norm_of_each(len(self))
 
     def plain_depths(self) -> int:
         """How many of the first records show no depth, or one in which no two gradients are far apart."""
-        table = self.now.table("gradient")
-        return 0 if table is None else plain_depths(table, self.now.anatomy, len(self))
+        table = self.context.table("gradient")
+        return 0 if table is None else plain_depths(table, self.context.model, len(self))

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..context.subject_table import Table
 
 __all__ = ["TRACED", "MissingValues", "Origin"]
@@ -25,7 +25,7 @@ class MissingValues:
     was_finite: bool = True
     are_borne: bool = False
 
-    def look(self, now: Moment, is_finite: bool) -> Iterator[Finding]:
+    def look(self, context: StepContext, is_finite: bool) -> Iterator[Finding]:
         """The batch with which the loss stops being finite, if its input was not finite either.
 
         Minus infinity does not count: it is how attention masks are written.
@@ -34,7 +34,7 @@ class MissingValues:
             now: The step.
             is_finite: Whether its loss is.
         """
-        table, was_finite = now.table("batch"), self.was_finite
+        table, was_finite = context.table("batch"), self.was_finite
         self.was_finite = is_finite
         if table is None or not table.holds_non_finite:
             return
@@ -43,18 +43,19 @@ class MissingValues:
             return
         self.are_borne = is_finite
         if was_finite and not is_finite:
-            yield _report(now, table, int(np.argmax(bad)))
+            yield _report(context, table, int(np.argmax(bad)))
 
 
-def _report(now: Moment, table: Table, row: int) -> Finding:
-    counts, batch, name = table.counts(row), now.scalar("batch/id"), table.rows.sites[row]
+def _report(context: StepContext, table: Table, row: int) -> Finding:
+    counts, batch, name = table.counts(row), context.scalar("batch/id"), table.rows.sites[row]
     which = "" if batch is None else f" (batch {batch:.0f})"
-    return now.finding(
+    return context.finding(
         ROOT_SITE,
         "batch/nans" if counts["nans"] else "batch/pos_infs",
         {**counts, **({} if batch is None else {"batch_id": batch})},
-        place=0,
-        explanation=f"the batch of step {now.step}{which} holds {counts['nans']:.0f} NaN and {counts['pos_infs']:.0f} "
+        position=0,
+        explanation=f"the batch of step {context.step}{which} holds {counts['nans']:.0f} NaN and "
+        f"{counts['pos_infs']:.0f} "
         f"+Inf among the {counts['size']:.0f} values of its input{f' {name}' if name else ''}, before any module has "
         "touched it, and the loss is not finite either",
         advice="look at this batch, and at what loads and normalises it: missing values in the file, a division by a "
@@ -83,28 +84,28 @@ class Origin:
     event: Event | None = None
     is_over: bool = False
 
-    def learn(self, now: Moment) -> None:
+    def learn(self, context: StepContext) -> None:
         """Takes what was traced in the step, and whether the weights are finite behind it."""
         if self.is_over:
             self.event, self.is_over = None, False
-        self.event = next(iter(now.events("first_bad_operation")), self.event)
-        weights = now.table("weight") if self.event else None
+        self.event = next(iter(context.events("first_bad_operation")), self.event)
+        weights = context.table("weight") if self.event else None
         self.is_over = weights is not None and weights.is_whole and not weights.holds_non_finite
 
-    def earlier(self, now: Moment) -> int | None:
+    def earlier(self, context: StepContext) -> int | None:
         """The step before this one with which it began; None where nothing was traced, or something in this step."""
-        return self.event.step if self.event and self.event.step < now.step else None
+        return self.event.step if self.event and self.event.step < context.step else None
 
-    def to_text(self, now: Moment) -> str:
+    def to_text(self, context: StepContext) -> str:
         """What the trace says, as the end of a sentence; empty without one."""
         if self.event is None:
             return ""
-        step = self.earlier(now)
+        step = self.earlier(context)
         return f"; {_said(self.event)}" if step is None else f"; of step {step} the trace says: {_said(self.event)}"
 
-    def advice(self, now: Moment, otherwise: str) -> str:
+    def advice(self, context: StepContext, otherwise: str) -> str:
         """What to do where it began before this step; `otherwise` where it did not."""
-        step = self.earlier(now)
+        step = self.earlier(context)
         if step is None:
             return otherwise
         return (
@@ -112,11 +113,11 @@ class Origin:
             f"shows; go on from a checkpoint of before, as the weights have been lost since"
         )
 
-    def mend(self, place: str) -> str:
+    def mend(self, where: str) -> str:
         """What to look for in the operation that was traced; in those at the place where none was."""
         if self.event is not None and self.event.data.get("source") == _GIVEN:
             return "look at what gave that operation its inputs: the data, or weights that were set between two steps"
-        return f"look at the operation {place if self.event is None else 'that was traced'} for {_SUSPECTS}"
+        return f"look at the operation {where if self.event is None else 'that was traced'} for {_SUSPECTS}"
 
 
 def _said(event: Event) -> str:

@@ -5,7 +5,7 @@ from math import isfinite
 from typing import Final
 
 from ...storage import ROOT_SITE
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 
 #: How exactly the loss must be a multiple of the divergence; sums in float32 are good to 1e-5.
 _EXACT: Final = 1e-3
@@ -17,7 +17,7 @@ _LEAST: Final = 1e-6
 
 
 @dataclass(slots=True)
-class Leash:
+class KlPenalty:
     """For how long the loss has been one multiple of the divergence, and which.
 
     On the policy's own samples a surrogate whose advantages are centred within their groups has the value zero,
@@ -34,13 +34,13 @@ class Leash:
     low: float = float("inf")
     high: float = 0.0
 
-    def learn(self, now: Moment) -> None:
+    def learn(self, context: StepContext) -> None:
         """Takes the loss and the divergence of this record, if it has both."""
-        loss, divergence = now.scalar("loss"), now.scalar("policy/kl")
+        loss, divergence = context.scalar("loss"), context.scalar("policy/kl")
         if loss is None or divergence is None or not isfinite(loss) or not divergence > _LEAST:
             return
         if not abs(loss - self.factor * divergence) <= _EXACT * abs(loss):
-            self.factor, self.since, self.records = loss / divergence, now.step, 0
+            self.factor, self.since, self.records = loss / divergence, context.step, 0
             self.low, self.high = float("inf"), 0.0
         self.records += 1
         self.low, self.high = min(self.low, divergence), max(self.high, divergence)
@@ -65,28 +65,28 @@ class SelfMade:
     """
 
     records: int = 0
-    asked: int = 0
+    small_evaluations: int = 0
 
-    def learn(self, now: Moment) -> None:
+    def learn(self, context: StepContext) -> None:
         """Takes one record."""
         self.records += 1
-        if now.table("batch/eval") is not None:
-            self.asked += _is_asked_little(now)
+        if context.table("batch/eval") is not None:
+            self.small_evaluations += _is_small_evaluation(context)
 
     @property
     def is_so(self) -> bool:
         """True where it was asked so in a quarter of the records."""
-        return self.asked >= max(_FEWEST, _SHARE * self.records)
+        return self.small_evaluations >= max(_FEWEST, _SHARE * self.records)
 
 
-def _is_asked_little(now: Moment) -> bool:
-    asked = _size(now, "batch/eval")
-    return asked > 0.0 and asked < _size(now, "batch")
+def _is_small_evaluation(context: StepContext) -> bool:
+    evaluated = _size(context, "batch/eval")
+    return evaluated > 0.0 and evaluated < _size(context, "batch")
 
 
-def _size(now: Moment, subject: str) -> float:
+def _size(context: StepContext, subject: str) -> float:
     """Values of the largest first input; zero where there was none."""
-    table = now.table(subject)
+    table = context.table(subject)
     if table is None:
         return 0.0
     sizes = table.column("size")

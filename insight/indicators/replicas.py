@@ -26,7 +26,7 @@ def shares(event: Event) -> list[float]:
 def is_unreduced(event: Event) -> bool:
     """True when rank 0 applies its own gradient alone."""
     found = shares(event)
-    return bool(found) and abs(found[0] / len(found) - 1) < _CLOSE and all(abs(one) < _NONE for one in found[1:])
+    return bool(found) and abs(found[0] / len(found) - 1) < _CLOSE and all(abs(share) < _NONE for share in found[1:])
 
 
 def dropped(event: Event) -> list[int]:

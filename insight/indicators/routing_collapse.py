@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..context.subject_table import Floats
 
 #: Entropy of the load over that of an even one: four experts of which one has 80 % of the tokens are at 0.52. Fresh
@@ -53,28 +53,30 @@ class Dispatch:
     known: tuple[int, int, int] = (0, 0, 0)
     places: dict[str, tuple[int, int, list[int]]] = field(default_factory=dict)
 
-    def loads(self, now: Moment) -> Iterator[Load]:
+    def loads(self, context: StepContext) -> Iterator[Load]:
         """One for each router whose experts are modules that are called by themselves."""
-        now.table("router/expert")  # whose sites are known from then on
-        table, experts = now.table("activation"), now.known_sites("router/expert")
+        context.table("router/expert")  # whose sites are known from then on
+        table, experts = context.table("activation"), context.known_sites("router/expert")
         if table is None or not experts:
             return
-        known = (id(now.anatomy), len(table.rows.sites), len(experts))
+        known = (id(context.model), len(table.rows.sites), len(experts))
         if known != self.known:
-            self.known, self.places = known, dict(_places(now, table.rows.sites, experts))
+            self.known, self.places = known, dict(_places(context, table.rows.sites, experts))
         sizes = np.append(np.where(table.present, table.column("size"), 0.0), 0.0)
         for router, (own, whole, rows) in self.places.items():
             if sizes[own] and sizes[whole]:
                 yield Load(router, sizes[own] / len(rows), sizes[rows] / sizes[whole])
 
 
-def _places(now: Moment, sites: list[str], experts: list[str]) -> Iterator[tuple[str, tuple[int, int, list[int]]]]:
+def _places(
+    context: StepContext, sites: list[str], experts: list[str]
+) -> Iterator[tuple[str, tuple[int, int, list[int]]]]:
     """By router: the rows of itself, of the mixture around it, and of its experts, -1 for one that was never called."""
     rows = {site: row for row, site in enumerate(sites)}
     for router in dict.fromkeys(site.rpartition("[")[0] for site in experts):
         mixture = router.rpartition(".")[0]
         outputs = sum(site.startswith(f"{router}[") for site in experts)
-        named = sorted((_number(site), site) for site in now.anatomy.modules if _is_numbered_in(site, mixture))
+        named = sorted((_number(site), site) for site in context.model.modules if _is_numbered_in(site, mixture))
         if len(named) == outputs > 1 and router in rows and mixture in rows:
             yield router, (rows[router], rows[mixture], [rows.get(site, -1) for _, site in named])
 

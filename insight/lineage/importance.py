@@ -65,7 +65,7 @@ def importance(
     scored = [row for row in rows if np.isfinite(row.number(target))]
     rng = np.random.default_rng(seed)
     found = [made for name in names if name != target and (made := _importance(scored, name, target, rng)) is not None]
-    return tuple(sorted(found, key=lambda one: (-one.share, one.p_value, one.field)))
+    return tuple(sorted(found, key=lambda entry: (-entry.share, entry.p_value, entry.field)))
 
 
 def _causes(known: Sequence[str]) -> list[str]:

@@ -109,8 +109,8 @@ def select(rows: Sequence[Provenance], conditions: Iterable[Condition]) -> tuple
         UnknownField: A field is had by no run.
     """
     known = known_fields(rows)
-    asked = [(resolve(condition.field, known), condition) for condition in conditions] if rows else []
-    return tuple(row for row in rows if all(condition.holds(row.fields.get(name)) for name, condition in asked))
+    resolved = [(resolve(condition.field, known), condition) for condition in conditions] if rows else []
+    return tuple(row for row in rows if all(condition.holds(row.fields.get(name)) for name, condition in resolved))
 
 
 def ordered(rows: Sequence[Provenance], field: str, *, descending: bool = False) -> tuple[Provenance, ...]:

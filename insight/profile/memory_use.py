@@ -116,7 +116,7 @@ def _transient(
     """What a step makes and lets go: by the module that made it."""
     sizes: dict[str, float] = {}
     if profiled:
-        highest = max(profiled, key=lambda one: one.peak_bytes)
+        highest = max(profiled, key=lambda step: step.peak_bytes)
         for holder in highest.holders:
             sizes[holder.site] = sizes.get(holder.site, 0.0) + holder.size_bytes
     else:

@@ -91,20 +91,20 @@ def operator_table(
     sums: dict[tuple[str, str], list[float]] = {}
     for event in events:
         for name, phase, *numbers in _rows(event.data["table"]):
-            held = sums.setdefault((name, phase), [0.0] * 4)
-            for place, value in enumerate(numbers):
-                held[place] += value
-    whole = sum(held[2] for held in sums.values()) or 1.0
+            totals = sums.setdefault((name, phase), [0.0] * 4)
+            for column, value in enumerate(numbers):
+                totals[column] += value
+    whole = sum(totals[2] for totals in sums.values()) or 1.0
     made = (
         Operator(name, phase, calls / len(events), s / len(events), own / len(events), own / whole, size / len(events))
         for (name, phase), (calls, s, own, size) in sums.items()
     )
-    return tuple(sorted(made, key=lambda one: -one.self_s))
+    return tuple(sorted(made, key=lambda operator: -operator.self_s))
 
 
 def _events(store: Store, run: str, rank: int, first: int | None, last: int | None) -> list[Event]:
-    found = [(int(one.data["step"]), one) for one in store.events(run, rank=rank, kind="operators", limit=_STEPS)]  # type: ignore[arg-type]  # the probe has written a number
-    return [one for step, one in found if (first is None or step >= first) and (last is None or step <= last)]
+    found = [(int(event.data["step"]), event) for event in store.events(run, rank=rank, kind="operators", limit=_STEPS)]  # type: ignore[arg-type]  # the probe has written a number
+    return [event for step, event in found if (first is None or step >= first) and (last is None or step <= last)]
 
 
 def _profiled(event: Event) -> Profiled:

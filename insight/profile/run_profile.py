@@ -79,17 +79,17 @@ def advise(
 ) -> tuple[Advice, ...]:
     """What is worth doing, the largest share first; empty where nothing is, or nothing was recorded."""
     found = [*_parts(splits), *_straggler(ranks), *_uneven(splits), *_short(operators)]
-    return tuple(sorted(found, key=lambda one: -one.share))
+    return tuple(sorted(found, key=lambda advice: -advice.share))
 
 
 def _parts(splits: Sequence[StepSplit]) -> Iterator[Advice]:
-    for kind, (worth, does, do) in _WHAT_TO_DO.items():
+    for kind, (worth, does, remedy) in _WHAT_TO_DO.items():
         known = [(split.share(kind), split) for split in splits if np.isfinite(split.share(kind))]
         if not known:
             continue
-        share, split = max(known, key=lambda one: one[0])
+        share, split = max(known, key=lambda pair: pair[0])
         if share >= worth:
-            yield Advice(kind, share, split.rank, f"{share:.0%} of a step of {_ms(split.step_s)} {does}", do)
+            yield Advice(kind, share, split.rank, f"{share:.0%} of a step of {_ms(split.step_s)} {does}", remedy)
 
 
 def _straggler(ranks: Sequence[RankTime]) -> Iterator[Advice]:
@@ -114,13 +114,13 @@ def _uneven(splits: Sequence[StepSplit]) -> Iterator[Advice]:
         steps = ", ".join(map(str, worst.slowest))
         share = 0.05 * (worst.slow_s - worst.step_s) / worst.step_s
         says = f"one step in twenty takes {_ms(worst.slow_s)} or more, usual is {_ms(worst.step_s)}; slowest: {steps}"
-        do = "look what happens there: data shards, checkpoints, evaluation, garbage collection, other processes"
-        yield Advice("uneven", min(share, 0.99), worst.rank, says, do)
+        remedy = "look what happens there: data shards, checkpoints, evaluation, garbage collection, other processes"
+        yield Advice("uneven", min(share, 0.99), worst.rank, says, remedy)
 
 
 def _short(operators: Sequence[Operator]) -> Iterator[Advice]:
-    short = [one for one in operators if one.calls and one.self_s / one.calls < _SHORT_S]
-    share, calls = sum(one.share for one in short), sum(one.calls for one in short)
+    short = [operator for operator in operators if operator.calls and operator.self_s / operator.calls < _SHORT_S]
+    share, calls = sum(operator.share for operator in short), sum(operator.calls for operator in short)
     if calls >= _MANY and share >= 0.5:
         says = f"{share:.0%} of the operators' time is in {calls:.0f} calls a step of less than {_SHORT_S * 1e6:.0f} us"
         yield Advice("short_operators", share, 0, says, "compile the step (jit, torch.compile), or use larger batches")
@@ -187,16 +187,16 @@ def profile(store: Store, run: Run, *, first: int | None = None, last: int | Non
 def _missing(
     splits: tuple[StepSplit, ...], operators: tuple[Operator, ...], memory: tuple[MemoryUse, ...]
 ) -> list[str]:
-    told = []
+    lines = []
     if not any(split.steps for split in splits):
-        told.append("no step was timed: the subject `step_seconds` is off, or the run has no steps")
+        lines.append("no step was timed: the subject `step_seconds` is off, or the run has no steps")
     if not any(split.phases for split in splits):
-        told.append("no split of the step: the subject `time` is off, or the run is shorter than its cadence")
+        lines.append("no split of the step: the subject `time` is off, or the run is shorter than its cadence")
     if not operators:
-        told.append("no operators: configure `subjects: {operator: {first: 3}}`")
+        lines.append("no operators: configure `subjects: {operator: {first: 3}}`")
     if not any(use.steps for use in memory):
-        told.append("no memory: the subject `memory` is off")
-    return told
+        lines.append("no memory: the subject `memory` is off")
+    return lines
 
 
 _ROWS = 12
@@ -229,26 +229,27 @@ def _ranks(profile: Profile) -> Iterator[str]:
 def _collectives(profile: Profile) -> Iterator[str]:
     if profile.collectives:
         yield from ("", "collectives of a step: calls, bytes, time, of which waiting")
-        for one in profile.collectives[:_ROWS]:
-            times = f"{_duration(one.seconds):>10} {_duration(one.wait_s):>10}"
-            cost = f"{one.calls:6.1f} {_bytes(one.size_bytes):>10} {times}"
-            yield f"  rank {one.rank} {one.site:<28} {cost}"
+        for collective in profile.collectives[:_ROWS]:
+            times = f"{_duration(collective.seconds):>10} {_duration(collective.wait_s):>10}"
+            cost = f"{collective.calls:6.1f} {_bytes(collective.size_bytes):>10} {times}"
+            yield f"  rank {collective.rank} {collective.site:<28} {cost}"
 
 
 def _operators(profile: Profile) -> Iterator[str]:
     if profile.operators:
         yield from ("", f"operators of {len(profile.profiled)} steps: calls a step, own time, share, bytes allocated")
-        for one in profile.operators[:_ROWS]:
-            cost = f"{one.calls:7.1f} {_duration(one.self_s):>10} {one.share:6.1%} {_bytes(one.size_bytes):>10}"
-            yield f"  {one.phase:<10} {one.name:<32} {cost}"
+        for operator in profile.operators[:_ROWS]:
+            times = f"{_duration(operator.self_s):>10} {operator.share:6.1%}"
+            cost = f"{operator.calls:7.1f} {times} {_bytes(operator.size_bytes):>10}"
+            yield f"  {operator.phase:<10} {operator.name:<32} {cost}"
 
 
 def _memory(profile: Profile) -> Iterator[str]:
     for use in profile.memory:
         if use.steps:
             peaks = (("host", use.host_peak_bytes), ("device", use.device_peak_bytes))
-            said = ", ".join(f"{name} {_bytes(size)}" for name, size in peaks if np.isfinite(size))
-            yield from ("", f"memory of rank {use.rank}, most at step {use.peak_step}: {said}")
+            sizes = ", ".join(f"{name} {_bytes(size)}" for name, size in peaks if np.isfinite(size))
+            yield from ("", f"memory of rank {use.rank}, most at step {use.peak_step}: {sizes}")
         for part in use.parts[:_ROWS]:
             where = f" of {display_site(part.site)}" if part.kind == "activations" else ""
             how = "" if part.is_measured else "  (from shapes)"
@@ -258,11 +259,11 @@ def _memory(profile: Profile) -> Iterator[str]:
 def _advice_lines(profile: Profile) -> Iterator[str]:
     if profile.advice:
         yield from ("", "what to do:")
-        for number, one in enumerate(profile.advice, 1):
-            yield f"{number}. {one.says}"
-            yield f"   {one.do} (at most {1.0 / max(1.0 - one.share, 0.01):.2f} times as fast)"
+        for number, advice in enumerate(profile.advice, 1):
+            yield f"{number}. {advice.says}"
+            yield f"   {advice.do} (at most {1.0 / max(1.0 - advice.share, 0.01):.2f} times as fast)"
     if profile.missing:
-        yield from ("", "not recorded:", *(f"  {one}" for one in profile.missing))
+        yield from ("", "not recorded:", *(f"  {line}" for line in profile.missing))
 
 
 def _duration(seconds: float) -> str:

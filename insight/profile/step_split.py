@@ -157,7 +157,7 @@ def collectives(
     made = (
         Collective(rank, site, *(total / len(steps) for total in totals)) for site, totals in sums.items() if totals[0]
     )
-    return tuple(sorted(made, key=lambda one: -one.seconds))
+    return tuple(sorted(made, key=lambda collective: -collective.seconds))
 
 
 def _add(sums: dict[str, list[float]], block: Block) -> None:
@@ -166,8 +166,8 @@ def _add(sums: dict[str, list[float]], block: Block) -> None:
     for site, there, row in zip(block.layout.sites, present.tolist(), block.values[:, columns].tolist(), strict=True):
         if there and not site.endswith("]"):  # further tensors of one call have its cost on the first
             totals = sums.setdefault(site, [0.0] * 4)
-            for place, value in enumerate((1.0, *row)):
-                totals[place] += value
+            for column, value in enumerate((1.0, *row)):
+                totals[column] += value
 
 
 def rank_times(splits: Sequence[StepSplit], costs: Sequence[Collective]) -> tuple[RankTime, ...]:
@@ -185,7 +185,12 @@ def rank_times(splits: Sequence[StepSplit], costs: Sequence[Collective]) -> tupl
         slowness = own[split.rank] / usual if usual > 0.0 else float("nan")
         wait_s = sum(cost.wait_s for cost in costs if cost.rank == split.rank) + hidden[split.rank]
         made.append(RankTime(split.rank, split.step_s, own[split.rank], wait_s, slowness, split.steps))
-    return tuple(sorted(made, key=lambda one: (-one.slowness if np.isfinite(one.slowness) else 0.0, one.rank)))
+    return tuple(
+        sorted(
+            made,
+            key=lambda rank_time: (-rank_time.slowness if np.isfinite(rank_time.slowness) else 0.0, rank_time.rank),
+        )
+    )
 
 
 def _hidden_waits(splits: Sequence[StepSplit]) -> dict[int, float]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import isfinite, log
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..event_fields import number
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
@@ -21,17 +21,17 @@ def _accumulated(micro_batches: int, factor: float, reduction: str = "mean") -> 
 
 
 @dataclass(slots=True)
-class _Memory:
+class _AccumulationScaleState:
     """What was said already."""
 
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
 @rule(
     "accumulation-scale",
     needs=("event/accumulation",),
     phase=LOSS,
-    memory=_Memory,
+    memory=_AccumulationScaleState,
     is_fact=True,
     is_optional=True,
     fires_on=(
@@ -47,14 +47,14 @@ class _Memory:
         Recording(structure=_MODEL, events=(_accumulated(4, 1.0, "sum"),)),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _AccumulationScaleState) -> Iterator[Finding]:
     """With m backward passes a step, each of the mean over its micro-batch, the factor before them is 1 or 1/m^2.
 
     The gradient of the whole batch's mean is the sum over its micro-batches of the mean of each, divided by m. The
     probe knows both the value of the loss function and the value from which backward started, so that the factor is
     read and not guessed.
     """
-    for event in now.events("accumulation"):
+    for event in context.events("accumulation"):
         count, factor = number(event, "micro_batches"), number(event, "factor")
         if not (isfinite(count) and count > 1 and isfinite(factor) and factor > 0):
             continue
@@ -62,18 +62,18 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             continue
         power = log(factor * count) / log(count)  # 0 where it is right, 1 undivided, -1 divided twice
         kind = "undivided" if abs(power - 1) < _TOLERANCE else "divided twice" if abs(power + 1) < _TOLERANCE else ""
-        if kind and kind not in memory.said:
-            memory.said.add(kind)
-            yield _report(now, event, count, factor, kind)
+        if kind and kind not in memory.reported:
+            memory.reported.add(kind)
+            yield _report(context, event, count, factor, kind)
 
 
-def _report(now: Moment, event: Event, count: float, factor: float, kind: str) -> Finding:
-    return now.finding(
+def _report(context: StepContext, event: Event, count: float, factor: float, kind: str) -> Finding:
+    return context.finding(
         ROOT_SITE,
         "scalar/loss",
         {"micro_batches": count, "factor": factor, "expected_factor": 1 / count, "gradient_scale": factor * count},
         first_step=event.step,
-        place=0,
+        position=0,
         explanation=f"a step has {count:.0f} backward passes, each from {factor:.4g} times the mean loss of its "
         f"micro-batch, which is {kind}: the gradient is {factor * count:.3g} times that of the whole batch",
         advice=f"divide the loss of every micro-batch by {count:.0f} exactly once before backward(); look for a "

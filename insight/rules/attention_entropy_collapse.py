@@ -6,28 +6,28 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..indicators.routing_collapse import ONE_HOT, SPAN
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import Lasting
+from ..running_statistics import PersistentRows
 
 _MODEL = chain("one:Dense", "attn:Attention", "two:Dense")
 _LASTING = 2
 
 
 @dataclass(slots=True)
-class _Memory:
+class _AttentionEntropyCollapseState:
     """Since when each module's attention is one-hot, and which were reported."""
 
-    lasting: Lasting = field(default_factory=Lasting)
+    lasting: PersistentRows = field(default_factory=PersistentRows)
 
 
 @rule(
     "attention-entropy-collapse",
     needs=("attention",),
     phase=FORWARD,
-    memory=_Memory,
+    memory=_AttentionEntropyCollapseState,
     warm_up=_LASTING,
     is_optional=True,
     fires_on=(Recording({"attn attention/relative_entropy": apart(0.9, 0.4, 0.01, 0.005, 0.004)}, _MODEL),),
@@ -37,21 +37,21 @@ class _Memory:
         Recording({"attn attention/relative_entropy": apart(*(float("nan"),) * 5)}, _MODEL),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _AttentionEntropyCollapseState) -> Iterator[Finding]:
     """In two looks in a row the attention of a module has less than 5 % of its largest possible entropy.
 
     Over all heads and queries looked at; a head that copies one token is no fault, a module in which all do has lost
     its gradient (Zhai et al. 2023, arXiv:2303.06296, section 2).
     """
-    table = now.table("attention")
+    table = context.table("attention")
     if table is None:
         return
     entropy = table.column("relative_entropy")
     usable = table.present & np.isfinite(entropy)
-    rows = memory.lasting.newly(entropy < ONE_HOT, usable, now.step, records=_LASTING, steps=SPAN)
+    rows = memory.lasting.newly(entropy < ONE_HOT, usable, context.step, records=_LASTING, steps=SPAN)
     for row in rows[:1]:
         site = table.rows.sites[row]
-        yield now.finding(
+        yield context.finding(
             site,
             "attention/relative_entropy",
             {

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..context.subject_table import Floats, Mask
 from ..indicators.routing_collapse import LOST_LOGIT, SHARPER, SPAN
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import Lasting
+from ..running_statistics import PersistentRows
 
 _MODEL = chain("one:Dense", "attn:Attention", "two:Dense")
 #: Times what it was in the first look (our choice; healthy decoders of ours stayed below a logit of 9).
@@ -20,20 +20,20 @@ _LASTING, _START = 2, 1
 
 
 @dataclass(slots=True)
-class _Memory:
+class _AttentionLogitGrowthState:
     """The largest logit of each row in the first look, and the share of its largest entropy that it had."""
 
     start: Floats = field(default_factory=lambda: np.zeros(0))
     entropy: Floats = field(default_factory=lambda: np.zeros(0))
     seen: Floats = field(default_factory=lambda: np.zeros(0))
-    lasting: Lasting = field(default_factory=Lasting)
+    lasting: PersistentRows = field(default_factory=PersistentRows)
 
 
 @rule(
     "attention-logit-growth",
     needs=("attention",),
     phase=FORWARD,
-    memory=_Memory,
+    memory=_AttentionLogitGrowthState,
     warm_up=_START + _LASTING,
     is_optional=True,
     fires_on=(
@@ -57,13 +57,13 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _AttentionLogitGrowthState) -> Iterator[Finding]:
     """In two looks in a row the largest attention logit is above 33 and 4 times the first, and the entropy at 60 %.
 
     From there on all keys but one are lost to rounding, and so are their gradients. The growth leads to divergence
     (Dehghani et al. 2023, arXiv:2302.05442, section 2.1; Wortsman et al. 2023, arXiv:2309.14322, figure 1).
     """
-    table = now.table("attention")
+    table = context.table("attention")
     if table is None:
         return
     logits = np.abs(table.column("max_logit"))
@@ -72,10 +72,10 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     _learn_start(memory, logits, entropy, usable)
     grown = (logits > LOST_LOGIT) & (logits > _GROWN * memory.start) & (memory.seen > _START)
     grown &= ~(entropy > SHARPER * memory.entropy)  # where no entropy was recorded the logits decide
-    rows = memory.lasting.newly(grown, usable, now.step, records=_LASTING, steps=SPAN)
+    rows = memory.lasting.newly(grown, usable, context.step, records=_LASTING, steps=SPAN)
     for row in rows[:1]:
         site = table.rows.sites[row]
-        yield now.finding(
+        yield context.finding(
             site,
             "attention/max_logit",
             {
@@ -95,7 +95,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         )
 
 
-def _learn_start(memory: _Memory, logits: Floats, entropy: Floats, usable: Mask) -> None:
+def _learn_start(memory: _AttentionLogitGrowthState, logits: Floats, entropy: Floats, usable: Mask) -> None:
     grown = (0, len(logits) - len(memory.start))
     memory.start, memory.seen = np.pad(memory.start, grown), np.pad(memory.seen, grown)
     memory.entropy = np.pad(memory.entropy, grown)

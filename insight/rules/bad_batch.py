@@ -7,13 +7,13 @@ from math import isfinite, isnan, sqrt
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding, Severity
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..indicators.non_finite_sources import MissingValues
 from ..indicators.policy_training import SelfMade
 from ..indicators.update_stability import LastStep
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import Usual
+from ..running_statistics import RobustBaseline
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
@@ -47,11 +47,11 @@ class _Suspect:
 
 
 @dataclass(slots=True)
-class _Memory:
+class _BadBatchState:
     """The histories, how far out anything has ever been, and who is under suspicion."""
 
-    loss: Usual = field(default_factory=lambda: Usual(warm_up=_WARM_UP))
-    inputs: dict[str, Usual] = field(default_factory=dict)
+    loss: RobustBaseline = field(default_factory=lambda: RobustBaseline(warm_up=_WARM_UP))
+    inputs: dict[str, RobustBaseline] = field(default_factory=dict)
     farthest_loss: float = 0.0
     farthest_input: float = 0.0
     highest: float = -np.inf
@@ -60,14 +60,14 @@ class _Memory:
     missing: MissingValues = field(default_factory=MissingValues)
     self_made: SelfMade = field(default_factory=SelfMade)
     suspect: _Suspect | None = None
-    said: int = 0
+    reported: int = 0
 
 
 @rule(
     "bad-batch",
     needs=("scalar/loss", "batch"),
     phase=FORWARD,
-    memory=_Memory,
+    memory=_BadBatchState,
     warm_up=_WARM_UP,
     is_optional=True,
     fires_on=(
@@ -100,7 +100,7 @@ class _Memory:
         Recording({"scalar/loss": (2.0, 1.9, np.nan), " batch/nans": (3.0, 0.0, 1.0)}, _MODEL),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _BadBatchState) -> Iterator[Finding]:
     """Input and loss are 8 deviations from their history in the same step, and come back within three.
 
     Of the input its scale, mean, share of zeros and, of tokens, the divergence from the batches before are looked at.
@@ -112,27 +112,27 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     was finite over such input before: then the model is made for missing values. Batches of what a model's own acts
     have brought are as unlike as those acts.
     """
-    loss = now.scalar("loss")
+    loss = context.scalar("loss")
     if loss is None:
         return
-    yield from memory.missing.look(now, isfinite(loss))
-    memory.self_made.learn(now)
-    if now.has_a_surrogate_loss or memory.self_made.is_so:
+    yield from memory.missing.look(context, isfinite(loss))
+    memory.self_made.learn(context)
+    if context.has_a_surrogate_loss or memory.self_made.is_so:
         return
-    deviates, what = _inputs(now, memory)
+    deviates, what = _inputs(context, memory)
     usual, known = memory.loss.value, len(memory.loss.history) >= _WARM_UP
     loss_deviates = memory.loss.update(loss) if isfinite(loss) else (np.inf if known else np.nan)
     memory.first = loss if isnan(memory.first) else memory.first
     rises = not loss - usual < 0.5 * max(memory.first - usual, 0.1 * abs(memory.first))
     was_ordinary = memory.last_step.is_ordinary
-    memory.last_step.learn(now)
-    yield from _judge(now, memory, loss, deviates)
+    memory.last_step.learn(context)
+    yield from _judge(context, memory, loss, deviates)
     candidate = known and rises and was_ordinary and memory.suspect is None
     if candidate and _is_suspect(memory, loss, deviates, loss_deviates):
-        batch = now.scalar("batch/id")
-        memory.suspect = _Suspect(now.step, loss, usual, loss_deviates, deviates, what, batch)
-        if memory.suspect.is_strange and memory.said < _MOST:
-            yield _report(now, memory.suspect, "; whether it is alone the next three steps tell", confidence=0.6)
+        batch = context.scalar("batch/id")
+        memory.suspect = _Suspect(context.step, loss, usual, loss_deviates, deviates, what, batch)
+        if memory.suspect.is_strange and memory.reported < _MOST:
+            yield _report(context, memory.suspect, "; whether it is alone the next three steps tell", confidence=0.6)
         return
     if isfinite(loss_deviates):
         memory.farthest_loss = max(memory.farthest_loss, loss_deviates)
@@ -140,20 +140,20 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     memory.highest = max(memory.highest, loss) if isfinite(loss) else memory.highest
 
 
-def _inputs(now: Moment, memory: _Memory) -> tuple[float, str]:
+def _inputs(context: StepContext, memory: _BadBatchState) -> tuple[float, str]:
     """The largest deviation of the input from its history, and in what."""
     found = [(0.0, "")]
-    for name, value, is_log in _figures(now):
+    for name, value, is_log in _figures(context):
         if name not in memory.inputs:
-            memory.inputs[name] = Usual(is_log=is_log, warm_up=_WARM_UP)
+            memory.inputs[name] = RobustBaseline(is_log=is_log, warm_up=_WARM_UP)
         deviates = abs(memory.inputs[name].update(value))
         if isfinite(deviates):
             found.append((deviates, name))
     return max(found)
 
 
-def _figures(now: Moment) -> Iterator[tuple[str, float, bool]]:
-    tokens, table = now.table("batch/tokens"), now.table("batch")
+def _figures(context: StepContext) -> Iterator[tuple[str, float, bool]]:
+    tokens, table = context.table("batch/tokens"), context.table("batch")
     if tokens is not None and ROOT_SITE in tokens.rows.sites:
         row = tokens.rows.sites.index(ROOT_SITE)
         yield "divergence", tokens.value(row, "divergence"), True
@@ -166,14 +166,14 @@ def _figures(now: Moment) -> Iterator[tuple[str, float, bool]]:
         yield "mean", table.value(row, "mean") / max(scale, 1e-30), False
 
 
-def _is_suspect(memory: _Memory, loss: float, deviates: float, loss_deviates: float) -> bool:
+def _is_suspect(memory: _BadBatchState, loss: float, deviates: float, loss_deviates: float) -> bool:
     strange_loss = loss_deviates > max(_STRANGE, _UNHEARD * memory.farthest_loss)
     strange_input = deviates > max(_STRANGE, _UNHEARD * memory.farthest_input)
     alone = loss_deviates > max(_ALONE, _UNHEARD * memory.farthest_loss) and loss > memory.highest
     return (strange_loss and strange_input) or alone
 
 
-def _judge(now: Moment, memory: _Memory, loss: float, deviates: float) -> Iterator[Finding]:
+def _judge(context: StepContext, memory: _BadBatchState, loss: float, deviates: float) -> Iterator[Finding]:
     suspect = memory.suspect
     if suspect is None:
         return
@@ -182,25 +182,25 @@ def _judge(now: Moment, memory: _Memory, loss: float, deviates: float) -> Iterat
     input_is_back = suspect.is_strange and deviates < _STRANGE
     if is_back or input_is_back:
         memory.suspect = None
-        if memory.said < _MOST:
-            memory.said += 1
-            found = _report(now, suspect, confidence=0.9 if suspect.is_strange else 0.6)
+        if memory.reported < _MOST:
+            memory.reported += 1
+            found = _report(context, suspect, confidence=0.9 if suspect.is_strange else 0.6)
             yield replace(found, step=suspect.step) if suspect.is_strange else found  # when it was said already
     elif suspect.waited >= _PATIENCE:
         memory.suspect = None
-        if suspect.is_strange and memory.said < _MOST:
+        if suspect.is_strange and memory.reported < _MOST:
             words = "; but so are those after it, which is no matter of a single batch"
-            yield _report(now, suspect, words, severity="info", confidence=0.1)
+            yield _report(context, suspect, words, severity="info", confidence=0.1)
     memory.farthest_loss = max(memory.farthest_loss, suspect.loss_deviates)
 
 
 def _report(
-    now: Moment, suspect: _Suspect, more: str = "", *, severity: Severity = "warning", confidence: float
+    context: StepContext, suspect: _Suspect, more: str = "", *, severity: Severity = "warning", confidence: float
 ) -> Finding:
     strange = suspect.is_strange
     which = "" if suspect.batch is None else f" (batch {suspect.batch:.0f})"
     known = {} if suspect.batch is None else {"batch_id": suspect.batch}
-    return now.finding(
+    return context.finding(
         ROOT_SITE,
         "batch/l2_norm" if strange else "scalar/loss",
         {
@@ -212,7 +212,7 @@ def _report(
         },
         severity=severity,
         first_step=suspect.step,
-        place=0,
+        position=0,
         explanation=f"the batch of step {suspect.step}{which} is unlike the others: the loss was {suspect.loss:.4g} "
         f"where {suspect.usual:.4g} is usual, "
         + (

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..event_fields import items
 from ..recording import Recording
 from ..rule import FORWARD, rule
@@ -19,7 +19,7 @@ _WORK = ("time/forward_seconds", "time/backward_seconds", "time/optimizer_second
 
 
 @dataclass(slots=True)
-class _Memory:
+class _DataloaderBoundState:
     """How many measurements there were, for how many in a row the data took most of it, and the last evaluation.
 
     Attributes:
@@ -30,7 +30,7 @@ class _Memory:
     least_work: float = inf
     evaluated: int = -2
     streak: Streak = field(default_factory=Streak)
-    is_said: bool = False
+    is_reported: bool = False
 
 
 def _times(data: float, forward: float = 0.01) -> dict[str, tuple[float | None, ...]]:
@@ -46,18 +46,18 @@ def _busy(data: float, forward: float, *, times: float) -> dict[str, tuple[float
     return {name: (*values[:20], *busy[name][20:]) for name, values in calm.items()}
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+def _skip_window(lookahead: Lookahead, memory: _DataloaderBoundState) -> SkipWindow | None:
     """Where no time is measured, and nothing evaluated."""
-    validation = [name for name in stretch.now.burst.logged if name.startswith("validation/")]
-    return Rest(stretch.until_scalar("time/data_seconds", *validation))
+    validation = [name for name in lookahead.context.burst.logged if name.startswith("validation/")]
+    return SkipWindow(lookahead.until_scalar("time/data_seconds", *validation))
 
 
 @rule(
     "dataloader-bound",
     needs=("record", "scalar/time/data_seconds", "scalar/time/forward_seconds"),
     phase=FORWARD,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_DataloaderBoundState,
     warm_up=_LASTING + 1,
     is_optional=True,
     fires_on=(Recording(_times(0.1)),),
@@ -73,7 +73,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording(_times(0.001, 0.0001)),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _DataloaderBoundState) -> Iterator[Finding]:
     """In two measurements in a row, means of ten steps, 60 % of a step passed before the forward began, 15 ms at least.
 
     What is measured is the time from the end of the optimizer's step to the next forward: the loader's, and that of
@@ -83,26 +83,26 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     Evaluation has a time of its own; what is made ready for it
     has not, so the step that follows one is not judged.
     """
-    data = now.scalar("time/data_seconds")
-    if _evaluates(now):
-        memory.evaluated = now.step
-    forward = now.scalar("time/forward_seconds")
-    if data is None or not forward or memory.is_said or now.step - memory.evaluated <= 1:
+    data = context.scalar("time/data_seconds")
+    if _evaluates(context):
+        memory.evaluated = context.step
+    forward = context.scalar("time/forward_seconds")
+    if data is None or not forward or memory.is_reported or context.step - memory.evaluated <= 1:
         return  # without a forward of the whole model nothing tells where its data was there
     memory.seen += 1
-    work = sum(now.scalar(name) or 0.0 for name in _WORK)
+    work = sum(context.scalar(name) or 0.0 for name in _WORK)
     step, memory.least_work = data + work, min(memory.least_work, work)
     is_bound = memory.seen > 1 and data > max(_SHARE * step, _LEAST_S * work / memory.least_work)
-    if memory.streak.update(is_bound, now.step) < _LASTING:
+    if memory.streak.update(is_bound, context.step) < _LASTING:
         return
-    memory.is_said = True
-    yield now.finding(
+    memory.is_reported = True
+    yield context.finding(
         ROOT_SITE,
         "scalar/time/data_seconds",
         {"data_s": data, "step_s": step, "share": data / step, "limit": _SHARE},
         severity="warning",
         first_step=memory.streak.since,
-        place=0,
+        position=0,
         explanation=f"{data * 1e3:.3g} of the {step * 1e3:.3g} ms of a step, {data / step:.0%}, pass between "
         "the optimizer's step and the next forward: in the loader, or in whatever else the loop does there (logs, "
         "checkpoints, metrics); the two are not told apart",
@@ -113,8 +113,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     )
 
 
-def _evaluates(now: Moment) -> bool:
+def _evaluates(context: StepContext) -> bool:
     """Whether the model was evaluated in this record's step, or right after it."""
-    modes = [mode for event in now.events("forward_modes") for mode in items(event, "forwards")]
+    modes = [mode for event in context.events("forward_modes") for mode in items(event, "forwards")]
     is_told = any(mode.get("training") is False for mode in modes)
-    return is_told or any(name.startswith("validation/") for name in now.record.scalars)
+    return is_told or any(name.startswith("validation/") for name in context.record.scalars)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment
-from ..indicators.update_stability import LARGE_UPDATE, Stability, is_cold_start
+from ..context.step_context import StepContext
+from ..indicators.update_stability import LARGE_UPDATE, UpdateStability, is_cold_start
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 
@@ -17,10 +17,10 @@ _JUDGED_AT, _THROWN = 40, 3
 
 
 @dataclass(slots=True)
-class _Memory:
+class _LearningRateTooHighState:
     """What the run did so far, and whether it has been said."""
 
-    stability: Stability = field(default_factory=Stability)
+    stability: UpdateStability = field(default_factory=UpdateStability)
     is_done: bool = False
 
 
@@ -28,7 +28,7 @@ class _Memory:
     "learning-rate-too-high",
     needs=("scalar/loss", "update"),
     phase=OPTIMIZER,
-    memory=_Memory,
+    memory=_LearningRateTooHighState,
     warm_up=10,
     essential=True,
     fires_on=(
@@ -96,7 +96,7 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[Finding]:
     """Updates of 0.3 of the weights and more in a step, and then a loss that has lost all its progress.
 
     Both are needed, in this order: large updates alone are borne by some networks, and a loss that rises first has
@@ -111,16 +111,16 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     stability = memory.stability
     if memory.is_done:
         return
-    stability.update(now)
-    if stability.is_damaged() and now.has_a_surrogate_loss:  # such a loss tells nothing: there is no use in waiting
+    stability.update(context)
+    if stability.is_damaged() and context.has_a_surrogate_loss:  # such a loss tells nothing: there is no use in waiting
         memory.is_done = True
-        yield _report(now, stability, stability.large_from)
+        yield _report(context, stability, stability.large_from)
         return
-    if (jump := stability.leap(now)) is not None:
+    if (jump := stability.leap(context)) is not None:
         memory.is_done = True
-        yield _leap(now, stability, jump)
+        yield _leap(context, stability, jump)
         return
-    cold = is_cold_start(now, stability)
+    cold = is_cold_start(context, stability)
     if cold and stability.records < _JUDGED_AT and not stability.is_beyond_measure():
         return
     is_late = cold and stability.records == _JUDGED_AT
@@ -128,14 +128,14 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     if (
         stuck
         or (stability.is_damaged() and not cold)
-        or (stability.is_ruined(now.step) and not (cold and stability.has_recovered()))
+        or (stability.is_ruined(context.step) and not (cold and stability.has_recovered()))
     ):
         memory.is_done = True
         since = stability.large_from if cold or stability.large_since is None else stability.large_since
-        yield _report(now, stability, since)
+        yield _report(context, stability, since)
 
 
-def _report(now: Moment, stability: Stability, since: int) -> Finding:
+def _report(context: StepContext, stability: UpdateStability, since: int) -> Finding:
     jumped = stability.jumped_at is not None and stability.jumped_at <= since + 1
     if jumped and stability.jumped_at is not None:
         since = min(since, stability.jumped_at)
@@ -149,7 +149,7 @@ def _report(now: Moment, stability: Stability, since: int) -> Finding:
         if jumped
         else "the rate did not jump before, so it was too high from the start"
     )
-    return now.finding(
+    return context.finding(
         ROOT_SITE,
         "update/ratio_to_weight",
         {
@@ -162,7 +162,7 @@ def _report(now: Moment, stability: Stability, since: int) -> Finding:
             "first_loss": stability.first,
         },
         first_step=since,
-        place=0,
+        position=0,
         explanation=f"since step {since} one step changes the typical weight matrix by up to {stability.peak:.2g} of "
         f"its norm, and {harm}; {history}",
         advice=_advice(stability, since, jumped=jumped),
@@ -170,7 +170,7 @@ def _report(now: Moment, stability: Stability, since: int) -> Finding:
     )
 
 
-def _advice(stability: Stability, since: int, *, jumped: bool) -> str:
+def _advice(stability: UpdateStability, since: int, *, jumped: bool) -> str:
     """What undoes it: the jump where there was one, else a smaller rate from the start."""
     if jumped:
         return (
@@ -184,14 +184,14 @@ def _advice(stability: Stability, since: int, *, jumped: bool) -> str:
     return f"{smaller}; go back to a checkpoint from before step {since}" if since else f"{smaller}; begin anew"
 
 
-def _leap(now: Moment, stability: Stability, before: float) -> Finding:
+def _leap(context: StepContext, stability: UpdateStability, before: float) -> Finding:
     """The step in which the rate leapt, whose update no weights bear, before the loss can show it."""
-    return now.finding(
+    return context.finding(
         ROOT_SITE,
         "update/ratio_to_weight",
         {"update_ratio": stability.peak, "limit": LARGE_UPDATE, "usual_ratio": before, "rate_jump": stability.jump},
-        place=0,
-        explanation=f"at step {now.step} the rate became {stability.jump:.3g} times what it was, above all that it "
+        position=0,
+        explanation=f"at step {context.step} the rate became {stability.jump:.3g} times what it was, above all that it "
         f"ever was, and the step changes the typical weight matrix by {stability.peak:.2g} of its norm where "
         f"{before:.2g} was usual",
         advice=f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more; look at "

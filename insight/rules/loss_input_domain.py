@@ -6,7 +6,7 @@ from math import prod
 from typing import Final
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
 
@@ -84,25 +84,25 @@ def _compared(*shapes: list[Json]) -> Event:
 
 
 @dataclass(slots=True)
-class _Memory:
+class _LossInputDomainState:
     """What every loss was given last, and since when."""
 
     given: dict[str, Event] = field(default_factory=dict)
-    said: set[tuple[str, str]] = field(default_factory=set)
+    reported: set[tuple[str, str]] = field(default_factory=set)
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+def _skip_window(lookahead: Lookahead, memory: _LossInputDomainState) -> SkipWindow | None:
     """Where nothing that a loss was given can be wrong any more."""
     pairs = ((loss, str(event.data.get("domain"))) for loss, event in memory.given.items())
-    return stretch.whole if all(pair not in _WRONG or pair in memory.said for pair in pairs) else None
+    return lookahead.whole if all(pair not in _WRONG or pair in memory.reported for pair in pairs) else None
 
 
 @rule(
     "loss-input-domain",
     needs=("record",),
     phase=LOSS,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_LossInputDomainState,
     is_fact=True,
     fires_on=(
         Recording(structure=_MODEL, events=(_given(0, "cross_entropy", "probabilities"),)),
@@ -135,7 +135,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording(structure=_MODEL, events=(_made_by("addmm"),), steps=9),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _LossInputDomainState) -> Iterator[Finding]:
     """The input of a loss is not of the domain, or not of the shape, that the loss expects.
 
     The probe looks at a few rows of it: rows that sum to one within the rounding of their dtype are probabilities, rows
@@ -146,44 +146,48 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     is stretched along the other, so that every prediction is compared with every target: the best that can be learned
     is the mean of all. A target that alone is stretched, one for all, may be meant.
     """
-    yield from _stretched(now, memory)
-    for event in now.events("loss_input"):
+    yield from _stretched(context, memory)
+    for event in context.events("loss_input"):
         memory.given[str(event.data.get("loss"))] = event
     for loss, event in memory.given.items():
         domain = str(event.data.get("domain"))
         wrong = _WRONG.get((loss, domain))
-        if wrong is None or (loss, domain) in memory.said or not _is_certain(event, wrong[2], now.step - event.step):
+        if (
+            wrong is None
+            or (loss, domain) in memory.reported
+            or not _is_certain(event, wrong[2], context.step - event.step)
+        ):
             continue
-        memory.said.add((loss, domain))
+        memory.reported.add((loss, domain))
         numbers = {name: value for name in _NUMBERS if isinstance(value := event.data.get(name), int | float)}
-        yield now.finding(
+        yield context.finding(
             ROOT_SITE,
             "scalar/loss",
             numbers,
             first_step=event.step,
-            place=0,
+            position=0,
             explanation=f"{loss} is given {_WORDS[domain]}, from {numbers.get('min', 0):.4g} to "
             f"{numbers.get('max', 0):.4g}: {wrong[0]}",
             advice=wrong[1],
         )
 
 
-def _stretched(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def _stretched(context: StepContext, memory: _LossInputDomainState) -> Iterator[Finding]:
     """Where prediction and target are both spread over each other, by the rules of broadcasting."""
-    for event in now.events("loss_input"):
+    for event in context.events("loss_input"):
         loss, shapes = str(event.data.get("loss")), event.data.get("shapes")
-        if loss not in _BY_ELEMENT or (loss, "stretched") in memory.said or not isinstance(shapes, list):
+        if loss not in _BY_ELEMENT or (loss, "stretched") in memory.reported or not isinstance(shapes, list):
             continue
         predicted, wanted = (_sizes(shape) for shape in shapes) if len(shapes) == 2 else ((), ())
         if not _stretch_each_other(predicted, wanted):
             continue
-        memory.said.add((loss, "stretched"))
-        yield now.finding(
+        memory.reported.add((loss, "stretched"))
+        yield context.finding(
             ROOT_SITE,
             "scalar/loss",
             {"predictions": prod(predicted), "targets": prod(wanted)},
             first_step=event.step,
-            place=0,
+            position=0,
             explanation=f"{loss} is given predictions and targets of shapes {predicted} and {wanted}, and stretches "
             "each along the other: every prediction is compared with every target, and the best that can be learned is "
             "their mean",
@@ -195,11 +199,11 @@ def _sizes(shape: Json) -> tuple[int, ...]:
     return tuple(size for size in shape if isinstance(size, int)) if isinstance(shape, list) else ()
 
 
-def _stretch_each_other(one: tuple[int, ...], two: tuple[int, ...]) -> bool:
+def _stretch_each_other(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
     """Whether of two shapes each has an axis longer than one where the other has one or none."""
-    axes = max(len(one), len(two))
-    pairs = list(zip((1,) * (axes - len(one)) + one, (1,) * (axes - len(two)) + two, strict=True))
-    return any(first > second == 1 for first, second in pairs) and any(second > first == 1 for first, second in pairs)
+    axes = max(len(first), len(second))
+    pairs = list(zip((1,) * (axes - len(first)) + first, (1,) * (axes - len(second)) + second, strict=True))
+    return any(a > b == 1 for a, b in pairs) and any(b > a == 1 for a, b in pairs)
 
 
 def _is_certain(event: Event, is_proof: bool, waited: int) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import isnan
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..recording import Recording
 from ..rule import BACKWARD, rule
 
@@ -17,7 +17,7 @@ _RECENT = 50
 
 
 @dataclass(slots=True)
-class _Memory:
+class _LossScaleOverflowState:
     """Which of the newest steps were skipped, and what the scale was."""
 
     skips: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT))
@@ -26,14 +26,14 @@ class _Memory:
     good: int = 0
     scale: float = float("nan")
     scale_at_first_skip: float = float("nan")
-    is_said: bool = False
+    is_reported: bool = False
 
 
 @rule(
     "loss-scale-overflow",
     needs=("scalar/loss_scale",),
     phase=BACKWARD,
-    memory=_Memory,
+    memory=_LossScaleOverflowState,
     is_fact=True,
     is_optional=True,
     fires_on=(
@@ -49,7 +49,7 @@ class _Memory:
         Recording({"scalar/loss_scale": (1024.0,) * 150 + (512.0,) * 50}, skipped=(149,)),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _LossScaleOverflowState) -> Iterator[Finding]:
     """Steps are skipped for overflow without end: the scale does not fall, falls below 1, or overflows keep coming.
 
     A dynamic scale begins too high on purpose and halves until gradients fit, and it overflows once in a while when it
@@ -57,8 +57,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     a row at a scale that does not fall, a scale below 1, 25 skips in a row, and 10 skips among the newest 50 steps
     after 100 good ones.
     """
-    _learn(now, memory)
-    if memory.is_said or not now.record.skipped or isnan(memory.scale):
+    _learn(context, memory)
+    if memory.is_reported or not context.record.skipped or isnan(memory.scale):
         return
     stays = memory.in_a_row >= 5 and memory.scale >= 0.99 * memory.scale_at_first_skip
     why = {
@@ -70,8 +70,8 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     }
     reasons = [words for words, holds in why.items() if holds]
     if reasons:
-        memory.is_said = True
-        yield now.finding(
+        memory.is_reported = True
+        yield context.finding(
             ROOT_SITE,
             "scalar/loss_scale",
             {"loss_scale": memory.scale, "skipped_in_a_row": memory.in_a_row, "skipped_of_newest": sum(memory.skips)},
@@ -85,14 +85,14 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         )
 
 
-def _learn(now: Moment, memory: _Memory) -> None:
-    scale = now.scalar("loss_scale")
+def _learn(context: StepContext, memory: _LossScaleOverflowState) -> None:
+    scale = context.scalar("loss_scale")
     memory.scale = scale if scale is not None else memory.scale
-    memory.skips.append(now.record.skipped)
-    if not now.record.skipped:
+    memory.skips.append(context.record.skipped)
+    if not context.record.skipped:
         memory.in_a_row = 0
         memory.good += 1
         return
     if memory.in_a_row == 0:
-        memory.since, memory.scale_at_first_skip = now.step, memory.scale
+        memory.since, memory.scale_at_first_skip = context.step, memory.scale
     memory.in_a_row += 1

@@ -6,7 +6,7 @@ from itertools import pairwise
 from operator import and_
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..recording import Recording
 from ..rule import OPTIMIZER, rule
 
@@ -18,16 +18,16 @@ _SETTLING, _JUDGED = 2, 6
 _SHARE, _LEAST = 0.02, 8 * 2.0**20
 #: Of all that was gained, what a single look may lose, and in how many looks, never two in a row, nothing need be
 #: gained: an allocator fills what it has before it asks for more.
-_FALL, _RESTS = 0.05, 2
+_FALL, _PAUSES = 0.05, 2
 _MEGA = 2.0**20
 
 
 @dataclass(slots=True)
-class _Memory:
+class _MemoryGrowthState:
     """(step, bytes) of each figure."""
 
     seen: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
 def _every_tenth(*values: float) -> tuple[float | None, ...]:
@@ -38,7 +38,7 @@ def _every_tenth(*values: float) -> tuple[float | None, ...]:
     "memory-growth",
     needs=tuple(f"scalar/{name}" for name in _NAMES),
     phase=OPTIMIZER,
-    memory=_Memory,
+    memory=_MemoryGrowthState,
     warm_up=_SETTLING + _JUDGED,
     is_optional=True,
     fires_on=(
@@ -56,25 +56,25 @@ def _every_tenth(*values: float) -> tuple[float | None, ...]:
         Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, 440, 400, 440, 400, 440, 400, 440, 400)}),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _MemoryGrowthState) -> Iterator[Finding]:
     """In six looks after the first two memory has risen, with two rests at most, in the later half as fast as before.
 
     Memory that fills a cache rises as well, but ever more slowly; one that rises and falls is no leak. By 2 % of the
     memory and 8 MB at least, device memory before the host's.
     """
     for name in _NAMES:
-        value = now.scalar(name)
-        if value is None or name in memory.said:
+        value = context.scalar(name)
+        if value is None or name in memory.reported:
             continue
         looks = memory.seen.setdefault(name, [])
-        looks.append((now.step, value))
+        looks.append((context.step, value))
         if len(looks) < _SETTLING + _JUDGED + 1:
             continue
         window = looks[-_JUDGED - 1 :]
         found = _growth(window)
         if found is not None:
-            memory.said.add(name)
-            yield _report(now, name, window, found)
+            memory.reported.add(name)
+            yield _report(context, name, window, found)
         del looks[: -_SETTLING - _JUDGED]
 
 
@@ -83,22 +83,22 @@ def _growth(window: list[tuple[int, float]]) -> float | None:
     rises = [later - earlier for (_, earlier), (_, later) in pairwise(window)]
     half = len(rises) // 2
     total, start = sum(rises), window[0][1]
-    rests = [rise <= 0 for rise in rises]
-    has_rested = sum(rests) > _RESTS or any(map(and_, rests, rests[1:])) or min(rises) < -_FALL * total
-    if has_rested or total < max(_SHARE * start, _LEAST) or sum(rises[half:]) < 0.8 * sum(rises[:half]):
+    pauses = [rise <= 0 for rise in rises]
+    has_paused = sum(pauses) > _PAUSES or any(map(and_, pauses, pauses[1:])) or min(rises) < -_FALL * total
+    if has_paused or total < max(_SHARE * start, _LEAST) or sum(rises[half:]) < 0.8 * sum(rises[:half]):
         return None
     return total / max(window[-1][0] - window[0][0], 1)
 
 
-def _report(now: Moment, name: str, window: list[tuple[int, float]], pace: float) -> Finding:
+def _report(context: StepContext, name: str, window: list[tuple[int, float]], pace: float) -> Finding:
     first, last = window[0], window[-1]
-    return now.finding(
+    return context.finding(
         ROOT_SITE,
         f"scalar/{name}",
         {"bytes": last[1], "bytes_before": first[1], "bytes_per_step": pace, "steps": last[0] - first[0]},
         severity="warning",
         first_step=first[0],
-        place=0,
+        position=0,
         explanation=f"{name} rose from {first[1] / _MEGA:.0f} MB at step {first[0]} to {last[1] / _MEGA:.0f} MB, by "
         f"{pace / _MEGA:.2g} MB a step, and does not level off",
         advice="look for tensors that are kept with their graph: losses summed without float(), outputs gathered in a "

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment
-from ..indicators.update_stability import LARGE_UPDATE, Stability, is_cold_start
+from ..context.step_context import StepContext
+from ..indicators.update_stability import LARGE_UPDATE, UpdateStability, is_cold_start
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 
@@ -17,10 +17,10 @@ _FALL = tuple(3.0 * 0.96**step for step in range(40))
 
 
 @dataclass(slots=True)
-class _Memory:
+class _MissingWarmupState:
     """What the run did so far, and the worst loss of its first steps."""
 
-    stability: Stability = field(default_factory=Stability)
+    stability: UpdateStability = field(default_factory=UpdateStability)
     harmed: int = 0
     worst: float = float("nan")
     is_done: bool = False
@@ -30,7 +30,7 @@ class _Memory:
     "missing-warmup",
     needs=("scalar/loss", "update", "scalar/learning_rate", "structure"),
     phase=OPTIMIZER,
-    memory=_Memory,
+    memory=_MissingWarmupState,
     warm_up=_JUDGED_AT,
     fires_on=(
         Recording(
@@ -81,7 +81,7 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _MissingWarmupState) -> Iterator[Finding]:
     """Adam and its kin at full rate from step 0, updates beyond 0.3 of the weights at once, a loss thrown up that
     recovers.
 
@@ -93,15 +93,19 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     stability = memory.stability
     if memory.is_done:
         return
-    stability.update(now)
+    stability.update(context)
     if stability.records <= _EARLY and stability.is_harmed:
         memory.harmed += 1
         memory.worst = float(np.fmax(memory.worst, stability.loss))
     if stability.records < _JUDGED_AT:
         return
     memory.is_done = True
-    if (memory.harmed >= 3 or stability.is_damaged()) and is_cold_start(now, stability) and stability.has_recovered():
-        yield now.finding(
+    if (
+        (memory.harmed >= 3 or stability.is_damaged())
+        and is_cold_start(context, stability)
+        and stability.has_recovered()
+    ):
+        yield context.finding(
             ROOT_SITE,
             "update/ratio_to_weight",
             {
@@ -113,7 +117,7 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             },
             severity="warning",
             first_step=stability.large_from,
-            place=0,
+            position=0,
             explanation=f"the optimizer started at its full rate of {stability.first_rate:.3g}; its first updates were "
             f"up to {stability.peak:.2g} of the weights"
             + (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table, some
 from ..indicators.non_finite_sources import TRACED, Origin
 from ..recording import Recording, chain
@@ -23,26 +23,26 @@ _MAYBE = ", which may have made them"
 
 
 @dataclass(slots=True)
-class _Memory:
+class _NonFiniteGradientState:
     """Has it been said, or has the forward pass been bad before."""
 
     is_done: bool = False
     origin: Origin = field(default_factory=Origin)
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+def _skip_window(lookahead: Lookahead, memory: _NonFiniteGradientState) -> SkipWindow | None:
     if memory.is_done:
-        return stretch.whole
-    return None if memory.origin.event is not None else Rest(stretch.finite("gradient", "activation_grad"))
+        return lookahead.whole
+    return None if memory.origin.event is not None else SkipWindow(lookahead.finite("gradient", "activation_grad"))
 
 
 @rule(
     "non-finite-gradient",
     needs=("gradient",),
-    asked_on=("gradient", TRACED),
+    triggers=("gradient", TRACED),
     phase=BACKWARD,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_NonFiniteGradientState,
     essential=True,
     is_fact=True,
     fires_on=(
@@ -63,7 +63,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording({"first.weight gradient/pos_infs": (0, 64), "scalar/loss_scale": 65536.0}, _MODEL, skipped=(1,)),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _NonFiniteGradientState) -> Iterator[Finding]:
     """The first module in backward order that turns finite gradients into NaN or infinity.
 
     What the step recorded of its forward pass, activations or the loss, is finite. Where it recorded nothing of it, the
@@ -76,70 +76,74 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     """
     if memory.is_done:
         return
-    memory.origin.learn(now)
-    if now.record.skipped and now.scalar("loss_scale") is not None:
+    memory.origin.learn(context)
+    if context.record.skipped and context.scalar("loss_scale") is not None:
         return
-    bad = [table for name in ("gradient", "activation_grad") if (table := now.table(name)) and table.holds_non_finite]
+    bad = [
+        table for name in ("gradient", "activation_grad") if (table := context.table(name)) and table.holds_non_finite
+    ]
     if not bad:
         return
     memory.is_done = True
-    if _forward_is_bad(now):
+    if _forward_is_bad(context):
         return
     table = bad[-1]
     row = int(np.flatnonzero(table.non_finite)[-1])
     seen = table.rows.sites[row]
-    site, how = _origin(now, table, seen)
+    site, how = _origin(context, table, seen)
     values = table.counts(row)
-    total = sum(int(each.non_finite.sum()) for each in bad)
-    what = "activation_grad" if table is now.table("activation_grad") else "gradient"
+    total = sum(int(bad_table.non_finite.sum()) for bad_table in bad)
+    what = "activation_grad" if table is context.table("activation_grad") else "gradient"
     metric = f"{what}/nans" if values["nans"] else f"{what}/pos_infs"
-    held = (
+    seen_values = (
         f"the gradient at {display_site(seen)} holds {values['nans']:.0f} NaN and "
         f"{values['pos_infs'] + values['neg_infs']:.0f} infinities"
     )
-    known = _known_of_the_forward(now)
+    known = _known_of_the_forward(context)
     is_sure = bool(known) or memory.origin.event is not None
-    start = f"{known}, but {held}" if known else _UNSEEN.format(now.step, "" if is_sure else _MAYBE, held)
-    yield now.finding(
+    start = (
+        f"{known}, but {seen_values}" if known else _UNSEEN.format(context.step, "" if is_sure else _MAYBE, seen_values)
+    )
+    yield context.finding(
         site,
         metric if site == seen else "",
         {**values, "tensors_affected": total},
-        place=-now.anatomy.order(site),
-        explanation=f"{start}; {how}{memory.origin.to_text(now)}",
-        advice=memory.origin.advice(now, _ADVICE if is_sure else _RECORD + _ADVICE),
+        position=-context.model.order(site),
+        explanation=f"{start}; {how}{memory.origin.to_text(context)}",
+        advice=memory.origin.advice(context, _ADVICE if is_sure else _RECORD + _ADVICE),
         confidence=1.0 if is_sure else 0.5,
     )
 
 
-def _forward_is_bad(now: Moment) -> bool:
-    table = now.table("activation")
-    loss = now.scalar("loss")
+def _forward_is_bad(context: StepContext) -> bool:
+    table = context.table("activation")
+    loss = context.scalar("loss")
     return (table is not None and table.holds_non_finite) or (loss is not None and not np.isfinite(loss))
 
 
-def _known_of_the_forward(now: Moment) -> str:
+def _known_of_the_forward(context: StepContext) -> str:
     """What of it the step recorded, all of which is finite; empty of nothing."""
-    table = now.table("activation")
+    table = context.table("activation")
     seen = ["every recorded activation"] if table is not None and some(table.present) else []
-    seen += ["the loss"] if now.scalar("loss") is not None else []
-    return f"{' and '.join(seen)} of step {now.step} {'are' if len(seen) > 1 else 'is'} finite" if seen else ""
+    seen += ["the loss"] if context.scalar("loss") is not None else []
+    return f"{' and '.join(seen)} of step {context.step} {'are' if len(seen) > 1 else 'is'} finite" if seen else ""
 
 
-def _origin(now: Moment, table: Table, seen: str) -> tuple[str, str]:
+def _origin(context: StepContext, table: Table, seen: str) -> tuple[str, str]:
     """The module whose backward pass made it, else the last place known to hold it, and how that is known."""
-    if table is not now.table("activation_grad"):
+    if table is not context.table("activation_grad"):
         return seen, "it is the last parameter in model order, so the first in backward order, that is not finite"
-    found = [one for one in _rows(table) if one[2]]
+    found = [row for row in _rows(table) if row[2]]
     known = {site: any(bad for name, bad, _ in found if name == site) for site, _, _ in found}
-    takers = now.anatomy.consumers(seen)
+    takers = context.model.consumers(seen)
     if len(takers) != 1 or known.get(takers[0], True):
         return seen, "nothing after it in the forward pass is known to have a non-finite gradient"
     taker, shown = takers[0], display_site(takers[0])
     start = f"the gradient of {shown}'s own output is finite"
-    parameters = _parameters(now, taker)
+    parameters = _parameters(context, taker)
     if spoilt := [site for site, bad in parameters.items() if bad]:
         return taker, f"{start} and that of its {_listed(spoilt)} is not, so its backward pass makes them"
-    if seen in now.anatomy.modules[taker].direct:
+    if seen in context.model.modules[taker].direct:
         return taker, (
             f"{start}, and it is given what {display_site(seen)} gives as it is: its backward pass makes them, or "
             f"that of operations outside of modules that take the same"
@@ -151,9 +155,9 @@ def _origin(now: Moment, table: Table, seen: str) -> tuple[str, str]:
     )
 
 
-def _parameters(now: Moment, module: str) -> dict[str, bool]:
+def _parameters(context: StepContext, module: str) -> dict[str, bool]:
     """Whether the gradient is bad, by parameter of the module's own, as far as it is known in this step."""
-    table = now.table("gradient")
+    table = context.table("gradient")
     rows = () if table is None else _rows(table)
     return {site: bad for site, bad, is_there in rows if is_there and site.rpartition(".")[0] == module}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from ...storage import Event, Finding, Json, OptimizerInfo, Structure
 from ..context.optimizer_state import is_a_hit
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..event_fields import number, words
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
@@ -55,23 +55,23 @@ _KEPT = tuple(0.25 * (1 - 0.999 ** (step + 1)) for step in range(10))
 
 
 @dataclass(slots=True)
-class _Memory:
+class _OptimizerStateStaleState:
     """Which parameters were beyond the bound in the record before, since when, and for which it was said."""
 
     before: dict[str, int] = field(default_factory=dict)
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    return None if memory.before else stretch.within_bounds()
+def _skip_window(lookahead: Lookahead, memory: _OptimizerStateStaleState) -> SkipWindow | None:
+    return None if memory.before else lookahead.within_bounds()
 
 
 @rule(
     "optimizer-state-stale",
     needs=("update",),
     phase=OPTIMIZER,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_OptimizerStateStaleState,
     is_fact=True,
     fires_on=(
         # an old second moment is put back between two steps
@@ -96,7 +96,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording(_moved(0.001, 0.02), chain("one:Dense", "two:Dense")),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _OptimizerStateStaleState) -> Iterator[Finding]:
     """Adam updates exceed what their own formula allows twice in a row, or the steps that it counts have gone back.
 
     By the inequality of Cauchy and Schwarz no gradients whatever can make |update| / rate larger than
@@ -113,73 +113,77 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     Where an optimizer that was made anew took the place of the watched one, and its state is that of a first step, this
     is said, as a warning: it may be meant.
     """
-    anew = list(_made_anew(now))
-    lost = list(_lost(now))
+    anew = list(_made_anew(context))
+    lost = list(_lost(context))
     yield from (*anew, *lost)
     if not anew:
-        yield from _broken(now, memory, is_told=bool(lost))
-    excess = {one.site: one for one in now.beyond_adam if one.is_of_adam}
-    if now.table("update") is None:
+        yield from _broken(context, memory, is_told=bool(lost))
+    beyond = {excess.site: excess for excess in context.beyond_adam if excess.is_of_adam}
+    if context.table("update") is None:
         return
-    lasting = [one for site, one in excess.items() if site in memory.before and site not in memory.said]
-    memory.said.update(one.site for one in lasting)
-    for one in lasting[:1]:
+    lasting = [excess for site, excess in beyond.items() if site in memory.before and site not in memory.reported]
+    memory.reported.update(excess.site for excess in lasting)
+    for excess in lasting[:1]:
         others = f" (and {len(lasting) - 1} more parameters like it)" if len(lasting) > 1 else ""
-        yield now.finding(
-            one.site,
+        yield context.finding(
+            excess.site,
             "update/max",
-            {"update_over_rate": one.ratio, "bound": one.bound, "rate": one.rate, "parameters": len(lasting)},
-            first_step=memory.before[one.site],
-            place=_BEFORE,
-            explanation=f"an element of {one.site}{others} moved {one.ratio:.3g} times the rate, and as far in the "
-            f"step before; no gradients can make an update of more than {one.bound:.3g} times: the two moments of the "
+            {"update_over_rate": excess.ratio, "bound": excess.bound, "rate": excess.rate, "parameters": len(lasting)},
+            first_step=memory.before[excess.site],
+            position=_BEFORE,
+            explanation=f"an element of {excess.site}{others} moved {excess.ratio:.3g} times the rate, and as far in "
+            "the "
+            f"step before; no gradients can make an update of more than {excess.bound:.3g} times: the two moments of "
+            "the "
             "optimizer do not belong together",
             advice="look for a state that was loaded in part, reset, or kept while the parameters were replaced; save "
             "and load optimizer.state_dict() whole, and make the optimizer anew where that cannot be",
         )
-    memory.before = {site: memory.before.get(site, now.step) for site in excess}
+    memory.before = {site: memory.before.get(site, context.step) for site in beyond}
 
 
-def _broken(now: Moment, memory: _Memory, *, is_told: bool) -> Iterator[Finding]:
+def _broken(context: StepContext, memory: _OptimizerStateStaleState, *, is_told: bool) -> Iterator[Finding]:
     """State that does not follow from what it was; a single element of a single parameter was hit, not loaded."""
-    broken = [one for one in now.broken_state if one.site not in memory.said]
+    broken = [fault for fault in context.broken_state if fault.site not in memory.reported]
     if is_told or not broken or is_a_hit(broken):
-        memory.said.update(one.site for one in broken)
+        memory.reported.update(fault.site for fault in broken)
         return
-    memory.said.update(one.site for one in broken)
-    one = max(broken, key=lambda found: abs(found.came - found.expected) / max(abs(found.expected), 1e-300))
-    known = tuple(now.anatomy.parameters[each.site] for each in broken if each.site in now.anatomy.parameters)
-    site = "" if len(broken) > 1 and len(known) == len(now.anatomy.parameters) else one.site
+    memory.reported.update(fault.site for fault in broken)
+    worst = max(broken, key=lambda found: abs(found.came - found.expected) / max(abs(found.expected), 1e-300))
+    known = tuple(context.model.parameters[fault.site] for fault in broken if fault.site in context.model.parameters)
+    site = "" if len(broken) > 1 and len(known) == len(context.model.parameters) else worst.site
     others = f" and of {len(broken) - 1} more parameters" if len(broken) > 1 else ""
-    yield now.finding(
+    yield context.finding(
         site,
-        f"optimizer/{one.slot}/mean",
-        {"mean": one.came, "expected": one.expected, "parameters": len(broken)},
-        place=_BEFORE,
-        explanation=f"the {one.slot} of {one.site}{others} has a mean of {one.came:.4g} after step {now.step}, where "
-        f"the state before and this step's gradient make {one.expected:.4g}: the state of the optimizer was written by "
+        f"optimizer/{worst.slot}/mean",
+        {"mean": worst.came, "expected": worst.expected, "parameters": len(broken)},
+        position=_BEFORE,
+        explanation=f"the {worst.slot} of {worst.site}{others} has a mean of {worst.came:.4g} after step "
+        f"{context.step}, where "
+        f"the state before and this step's gradient make {worst.expected:.4g}: the state of the optimizer was "
+        "written by "
         "somebody else between the two steps",
         advice="look for load_state_dict() on the optimizer inside the loop, state that is cleared, scaled or copied, "
         "and a second optimizer or process that shares it; load model and optimizer of one and the same step",
     )
 
 
-def _made_anew(now: Moment) -> Iterator[Finding]:
+def _made_anew(context: StepContext) -> Iterator[Finding]:
     """State that begins from nothing, because the optimizer does; of another kind only in slots of the same name."""
-    for event in now.events("optimizer_changed")[:1]:
-        kind, before, broken = event.data.get("optimizer_kind"), words(event, "before"), now.broken_state
-        lost = now.events("optimizer_state_lost")
-        counts = [number(one, "count_before") for one in lost if number(one, "count") == 0]
-        if not (counts and kind in before) and not (broken and all(one.is_of_a_first_step for one in broken)):
+    for event in context.events("optimizer_changed")[:1]:
+        kind, before, broken = event.data.get("optimizer_kind"), words(event, "before"), context.broken_state
+        lost = context.events("optimizer_state_lost")
+        counts = [number(event_lost, "count_before") for event_lost in lost if number(event_lost, "count") == 0]
+        if not (counts and kind in before) and not (broken and all(fault.is_of_a_first_step for fault in broken)):
             continue
         after = f", after {counts[0]:.0f} steps" if counts else ""
-        yield now.finding(
+        yield context.finding(
             "",
             "update/l2_norm",
             {"count": 0.0, "count_before": counts[0]} if counts else {"parameters": len(broken)},
             severity="warning",
             first_step=event.step,
-            place=_BEFORE,
+            position=_BEFORE,
             explanation=f"the optimizer was made anew at step {event.step}: {kind} in the place of "
             f"{', '.join(before)}{after}; its state started from nothing",
             advice="where the training is to go on as it was, make the optimizer once, before the loop, or load the "
@@ -187,18 +191,18 @@ def _made_anew(now: Moment) -> Iterator[Finding]:
         )
 
 
-def _lost(now: Moment) -> Iterator[Finding]:
-    is_another = bool(now.events("optimizer_changed"))
-    for event in now.events("optimizer_state_lost"):
+def _lost(context: StepContext) -> Iterator[Finding]:
+    is_another = bool(context.events("optimizer_changed"))
+    for event in context.events("optimizer_state_lost"):
         if is_another and number(event, "count") == 0:
             continue  # it has not gone back, but begun
         numbers = {name: float(v) for name in ("count", "count_before") if isinstance(v := event.data.get(name), int)}
-        yield now.finding(
+        yield context.finding(
             "",
             "update/l2_norm",
             numbers or {"count": 0.0},
             first_step=event.step,
-            place=_BEFORE,
+            position=_BEFORE,
             explanation=f"at step {event.step} the optimizer counts fewer steps than before: its state was lost or "
             "replaced by an older one in the middle of the run",
             advice="look for optimizer.state being cleared, or load_state_dict() of an old checkpoint inside the loop",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..recording import Recording
 from ..rule import LOSS, rule
 from ..running_statistics import Window
@@ -21,12 +21,12 @@ _FALL = tuple(2.0 * 0.9**step for step in range(30))
 
 
 @dataclass(slots=True)
-class _Memory:
+class _OverfittingState:
     """The training loss, the curves of the evaluations, and whether it was said."""
 
     training: Window = field(default_factory=lambda: Window(20))
     curves: dict[str, "_Curve"] = field(default_factory=dict)
-    is_said: bool = False
+    is_reported: bool = False
 
 
 @dataclass(slots=True)
@@ -63,25 +63,25 @@ class _Curve:
         return min(newer) > self.best + max(_WORSE * abs(self.best), noise)
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+def _skip_window(lookahead: Lookahead, memory: _OverfittingState) -> SkipWindow | None:
     """While nothing is evaluated, and the loss is finite."""
-    if memory.is_said:
-        return stretch.whole
+    if memory.is_reported:
+        return lookahead.whole
 
     def learn(records: int) -> None:
-        for loss in stretch.known("loss", records):
+        for loss in lookahead.known("loss", records):
             memory.training.add(loss)
 
-    until = stretch.until_scalar("validation/loss", "validation/accuracy")
-    return Rest(min(stretch.until_not_finite("loss"), until), learn)
+    until = lookahead.until_scalar("validation/loss", "validation/accuracy")
+    return SkipWindow(min(lookahead.until_not_finite("loss"), until), learn)
 
 
 @rule(
     "overfitting",
     needs=("scalar/loss", "scalar/validation/loss"),
     phase=LOSS,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_OverfittingState,
     warm_up=4,
     is_optional=True,
     fires_on=(
@@ -131,7 +131,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording({"scalar/loss": _FALL, "scalar/validation/loss": (1.0, 0.6, 0.5, 0.52, 0.49, 0.53, 0.5, 0.51) * 3}),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _OverfittingState) -> Iterator[Finding]:
     """Three evaluations in a row are 10 % and 3 spreads above the best one while the training loss fell since then.
 
     Or the newest four are all worse than the four before them, all eight come after the best one, and the newest are
@@ -141,29 +141,29 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     are wrong where an accuracy is logged: a network may grow less sure of what it gets wrong and so keep its loss. That
     the gap is large is no finding: only that the validation has turned while the training loss goes on falling.
     """
-    if memory.is_said:
+    if memory.is_reported:
         return
-    loss, accuracy = now.scalar("loss"), now.scalar("validation/accuracy")
+    loss, accuracy = context.scalar("loss"), context.scalar("validation/accuracy")
     if loss is not None:
         memory.training.add(loss)
-        memory.is_said |= not isfinite(loss)  # nothing that is measured from here on means anything
-    if memory.is_said:
+        memory.is_reported |= not isfinite(loss)  # nothing that is measured from here on means anything
+    if memory.is_reported:
         return
-    measured = {"loss": now.scalar("validation/loss"), "accuracy": None if accuracy is None else 1.0 - accuracy}
+    measured = {"loss": context.scalar("validation/loss"), "accuracy": None if accuracy is None else 1.0 - accuracy}
     training = memory.training.median()
     for name, value in measured.items():
         if value is None or not isfinite(value) or (name == "accuracy" and not 0.0 <= value <= 1.0):
             continue
         curve = memory.curves.setdefault(name, _Curve())
-        if curve.has_turned(value, now.step, training):
-            memory.is_said = True
-            yield _report(now, name, value, curve, training)
+        if curve.has_turned(value, context.step, training):
+            memory.is_reported = True
+            yield _report(context, name, value, curve, training)
             return
 
 
-def _report(now: Moment, name: str, value: float, curve: _Curve, training: float) -> Finding:
+def _report(context: StepContext, name: str, value: float, curve: _Curve, training: float) -> Finding:
     best, newest = (1.0 - curve.best, 1.0 - value) if name == "accuracy" else (curve.best, value)
-    return now.finding(
+    return context.finding(
         ROOT_SITE,
         f"scalar/validation/{name}",
         {
@@ -175,7 +175,7 @@ def _report(now: Moment, name: str, value: float, curve: _Curve, training: float
         },
         severity="warning",
         first_step=curve.best_step,
-        place=0,
+        position=0,
         explanation=f"the validation {name} was best at step {curve.best_step} with {best:.4g} and is "
         f"{newest:.4g} now, while the training loss went on falling from {curve.at_best:.4g} to {training:.4g}",
         advice=f"go back to the checkpoint of step {curve.best_step}; more data, augmentation, dropout, weight decay "

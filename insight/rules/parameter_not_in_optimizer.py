@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from math import prod
 
 from ...storage import Finding, display_site
-from ..context.model_index import Anatomy
-from ..context.step_context import Moment
+from ..context.model_index import ModelIndex
+from ..context.step_context import StepContext
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
 
@@ -14,19 +14,19 @@ _LAYERS = ("one:Dense", "two:Dense", "three:Dense")
 
 
 @dataclass(slots=True)
-class _Memory:
+class _ParameterNotInOptimizerState:
     """Which structure was checked."""
 
-    checked: Anatomy | None = None
-    said: set[str] = field(default_factory=set)
+    checked: ModelIndex | None = None
+    reported: set[str] = field(default_factory=set)
 
 
 @rule(
     "parameter-not-in-optimizer",
     needs=("structure",),
-    asked_on=(NEW_STRUCTURE,),
+    triggers=(NEW_STRUCTURE,),
     phase=CONFIGURATION,
-    memory=_Memory,
+    memory=_ParameterNotInOptimizerState,
     is_fact=True,
     asks="intent",
     fires_on=(Recording(structure=chain(*_LAYERS, not_stepped=["two.weight"])),),
@@ -36,17 +36,17 @@ class _Memory:
         Recording(structure=chain(*_LAYERS, frozen=["two.weight"], not_stepped=["two.weight"])),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iterator[Finding]:
     """A parameter that requires gradients stands in no group of any watched optimizer.
 
     A parameter that shares its memory with one that is stepped is stepped with it. Without a watched optimizer there is
     nothing to compare with. `expected_frozen` in the run's configuration says what is left out on purpose.
     """
-    anatomy = now.anatomy
-    if memory.checked is anatomy or not anatomy.structure.optimizers:
+    model = context.model
+    if memory.checked is model or not model.structure.optimizers:
         return
-    memory.checked = anatomy
-    parameters = anatomy.parameters.values()
+    memory.checked = model
+    parameters = model.parameters.values()
     stepped = {item.storage for item in parameters if item.group is not None}
     stepped = (
         stepped if len({item.storage for item in parameters}) > 1 else set()
@@ -54,13 +54,13 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     outside = tuple(
         item
         for item in parameters
-        if item.requires_grad and item.group is None and item.storage not in stepped and anatomy.is_trainable(item)
+        if item.requires_grad and item.group is None and item.storage not in stepped and model.is_trainable(item)
     )
     total = sum(prod(item.shape) for item in parameters)
-    for site, items in list(anatomy.gather(outside).items())[:8]:
-        if site not in memory.said:
-            memory.said.add(site)
-            yield now.finding(
+    for site, items in list(model.gather(outside).items())[:8]:
+        if site not in memory.reported:
+            memory.reported.add(site)
+            yield context.finding(
                 site,
                 "",
                 {

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..event_fields import number, numbers, ranks, words
 from ..indicators.replicas import is_corrupted, is_unreduced
 from ..recording import Recording, chain
@@ -32,10 +32,10 @@ def _reduction(*weights: float) -> Event:
 
 
 @dataclass(slots=True)
-class _Memory:
+class _RankDesyncState:
     """What was said already."""
 
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
     equal_at: dict[str, int] = field(default_factory=dict)
 
 
@@ -43,7 +43,7 @@ class _Memory:
     "rank-desync",
     needs=("event/rank_checksums", "event/rank_reduction"),
     phase=BACKWARD,
-    memory=_Memory,
+    memory=_RankDesyncState,
     is_fact=True,
     is_optional=True,
     fires_on=(
@@ -61,39 +61,41 @@ class _Memory:
         Recording(structure=_MODEL, events=(_checksums("parameters", "a", "a", "b", odd=(2,), sites=("one.weight",)),)),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _RankDesyncState) -> Iterator[Finding]:
     """Checksums of parameters, or of the gradients that are to be applied, are not the same on all ranks.
 
     Replicas that start equal and apply equal gradients stay equal to the last bit, so the first exchange at which they
     differ is the fact; nothing is estimated. A reduced gradient that is rank 0's own was not reduced at all.
     """
-    for event in now.events("rank_checksums"):
+    for event in context.events("rank_checksums"):
         quantity = str(event.data.get("quantity"))
         if event.data.get("is_equal") is True:
             memory.equal_at[quantity] = event.step
         differs = quantity in ("parameters", "gradients") and event.data.get("is_equal") is False
-        if differs and quantity not in memory.said and not is_corrupted(event, len(now.anatomy.parameters)):
-            memory.said.add(quantity)
-            yield _differ(now, event, quantity, memory.equal_at.get(quantity, event.step - 1) + 1)
-    for event in now.events("rank_reduction"):
-        if is_unreduced(event) and "gradients" not in memory.said:
-            memory.said.add("gradients")
-            yield _unreduced(now, event)
+        if differs and quantity not in memory.reported and not is_corrupted(event, len(context.model.parameters)):
+            memory.reported.add(quantity)
+            yield _differ(context, event, quantity, memory.equal_at.get(quantity, event.step - 1) + 1)
+    for event in context.events("rank_reduction"):
+        if is_unreduced(event) and "gradients" not in memory.reported:
+            memory.reported.add("gradients")
+            yield _unreduced(context, event)
 
 
-def _differ(now: Moment, event: Event, quantity: str, since: int) -> Finding:
+def _differ(context: StepContext, event: Event, quantity: str, since: int) -> Finding:
     odd, sites, by_rank = ranks(event, "odd"), words(event, "sites"), words(event, "by_rank")
     at = number(event, "at")
-    who = f"rank {', '.join(map(str, odd))} differs" if odd else f"{len(set(by_rank))} different values on the ranks"
+    difference = (
+        f"rank {', '.join(map(str, odd))} differs" if odd else f"{len(set(by_rank))} different values on the ranks"
+    )
     first = "before the first step: they were never made equal" if at == 0 and quantity == "parameters" else ""
-    return now.finding(
-        _part(now, sites),
+    return context.finding(
+        _part(context, sites),
         "weight/l2_norm" if quantity == "parameters" else "gradient/l2_norm",
         {"ranks": len(by_rank), "different_values": len(set(by_rank)), "sites": len(sites), "at": at},
         first_step=since,
-        place=0,
+        position=0,
         rank=odd[0] if odd else None,
-        explanation=f"the {quantity} are not the same on all ranks at step {at:.0f}: {who}"
+        explanation=f"the {quantity} are not the same on all ranks at step {at:.0f}: {difference}"
         + (f", first at {sites[0]}" if sites else "")
         + (f"; {first}" if first else ""),
         advice="broadcast the parameters from one rank before the first step, wrap the model before it is used, and "
@@ -102,21 +104,21 @@ def _differ(now: Moment, event: Event, quantity: str, since: int) -> Finding:
     )
 
 
-def _part(now: Moment, sites: list[str]) -> str:
+def _part(context: StepContext, sites: list[str]) -> str:
     """The one module that all sites belong to; the model where they are of several."""
-    known = now.anatomy.parameters
-    gathered = now.anatomy.gather(tuple(known[site] for site in sites if site in known))
+    known = context.model.parameters
+    gathered = context.model.gather(tuple(known[site] for site in sites if site in known))
     return next(iter(gathered)) if len(gathered) == 1 and len(sites) < len(known) else ROOT_SITE
 
 
-def _unreduced(now: Moment, event: Event) -> Finding:
+def _unreduced(context: StepContext, event: Event) -> Finding:
     weights = numbers(event, "weights")
-    return now.finding(
+    return context.finding(
         ROOT_SITE,
         "gradient/l2_norm",
         {"own_weight": weights[0], "largest_other_weight": max(weights[1:]), "residual": number(event, "residual")},
         first_step=event.step,
-        place=0,
+        position=0,
         explanation=f"the gradient that rank 0 applies is its own: the other {len(weights) - 1} ranks have no share in "
         "it, so each replica trains alone",
         advice="wrap the model in DistributedDataParallel, or reduce the gradients yourself before optimizer.step(); "

@@ -8,7 +8,7 @@ from math import isclose
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding, OptimizerInfo
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
@@ -23,26 +23,26 @@ _ONE_HOT = {" batch/min": 0.0, " batch/max": 1.0, " batch/mean": 0.1, " batch/l2
 
 
 @dataclass(slots=True)
-class _Memory:
+class _RepeatedBatchState:
     """The latest checksums."""
 
     latest: deque[float] = field(default_factory=lambda: deque(maxlen=_FROM_THE_START))
     since: int = 0
     has_varied: bool = False
     is_all_there_is: bool = False
-    is_said: bool = False
+    is_reported: bool = False
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    return stretch.whole if memory.is_said else Rest(stretch.until_scalar("batch/checksum"))
+def _skip_window(lookahead: Lookahead, memory: _RepeatedBatchState) -> SkipWindow | None:
+    return lookahead.whole if memory.is_reported else SkipWindow(lookahead.until_scalar("batch/checksum"))
 
 
 @rule(
     "repeated-batch",
     needs=("scalar/batch/checksum",),
     phase=FORWARD,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_RepeatedBatchState,
     warm_up=_IN_A_ROW,
     is_fact=True,
     is_optional=True,
@@ -75,7 +75,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _RepeatedBatchState) -> Iterator[Finding]:
     """Five batches in a row have the same checksum, which others before had not; or the first twelve.
 
     Equal checksums of the model's inputs mean equal inputs. Whether that is meant only the person knows: training on
@@ -85,27 +85,27 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     the order of values, so where all samples hold the same values in another order (rows with a single one,
     permutations) they say nothing.
     """
-    checksum = now.scalar("batch/checksum")
-    if checksum is None or memory.is_said:
+    checksum = context.scalar("batch/checksum")
+    if checksum is None or memory.is_reported:
         return
-    memory.is_all_there_is |= _is_evaluated_on(now)
+    memory.is_all_there_is |= _is_evaluated_on(context)
     if memory.latest and checksum != memory.latest[-1]:
-        memory.has_varied, memory.since = True, now.step
+        memory.has_varied, memory.since = True, context.step
         memory.latest.clear()
-    memory.since = now.step if not memory.latest else memory.since
+    memory.since = context.step if not memory.latest else memory.since
     memory.latest.append(checksum)
     if len(memory.latest) < (_IN_A_ROW if memory.has_varied else _FROM_THE_START):
         return
-    memory.is_said = True
-    if (not memory.has_varied and (memory.is_all_there_is or _needs_everything(now))) or _says_nothing(now):
+    memory.is_reported = True
+    if (not memory.has_varied and (memory.is_all_there_is or _needs_everything(context))) or _says_nothing(context):
         return
-    yield now.finding(
+    yield context.finding(
         ROOT_SITE,
         "scalar/batch/checksum",
         {"checksum": checksum, "batches": len(memory.latest), "varied_before": float(memory.has_varied)},
         severity="error" if memory.has_varied else "warning",
         first_step=memory.since,
-        place=0,
+        position=0,
         explanation=f"every batch since step {memory.since} is the same, value for value"
         + (", while those before were not" if memory.has_varied else ", and so were all before"),
         advice="look for next(iter(loader)) inside the loop, a sampler that is made anew with the same seed, or a "
@@ -114,14 +114,14 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     )
 
 
-def _needs_everything(now: Moment) -> bool:
+def _needs_everything(context: StepContext) -> bool:
     """Whether the optimizer compares losses of several evaluations, which must be of the same data."""
-    return any("lbfgs" in one.kind.lower() for one in now.anatomy.structure.optimizers)
+    return any("lbfgs" in optimizer.kind.lower() for optimizer in context.model.structure.optimizers)
 
 
-def _is_evaluated_on(now: Moment) -> bool:
+def _is_evaluated_on(context: StepContext) -> bool:
     """Whether an evaluation in this step was given what the training is, by every statistic of the first input."""
-    trained, evaluated = now.table("batch"), now.table("batch/eval")
+    trained, evaluated = context.table("batch"), context.table("batch/eval")
     if trained is None or evaluated is None or trained.rows.statistics != evaluated.rows.statistics:
         return False
     return any(
@@ -131,10 +131,10 @@ def _is_evaluated_on(now: Moment) -> bool:
     )
 
 
-def _says_nothing(now: Moment) -> bool:
+def _says_nothing(context: StepContext) -> bool:
     """Whether all samples hold the same values, so that only their order differs: rows of zeros and a fixed number of
     ones, or permutations of whole numbers."""
-    table, samples = now.table("batch"), now.scalar("batch/samples")
+    table, samples = context.table("batch"), context.scalar("batch/samples")
     if table is None or not samples or table.rows.sites[0] != ROOT_SITE:
         return False
     calls = [row for row, site in enumerate(table.rows.sites) if site == ROOT_SITE and table.present[row]]

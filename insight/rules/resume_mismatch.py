@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
-from ..context.step_context import Excess, Moment, Rest, Stretch
+from ..context.step_context import Excess, Lookahead, SkipWindow, StepContext
 from ..event_fields import number, numbers, words
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
@@ -48,32 +48,32 @@ def _rewritten(*by: float, others: tuple[float, ...] = ()) -> Recording:
 
 
 @dataclass(slots=True)
-class _Memory:
+class _ResumeMismatchState:
     """Parameters that moved beyond what their optimizer can do in the record before, and whether that was said."""
 
     before: dict[str, Excess] = field(default_factory=dict)
     since: int = 0
     quiet_until: int = 0
-    is_said: bool = False
+    is_reported: bool = False
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    if memory.is_said or not stretch.carries("update"):
-        return stretch.whole
+def _skip_window(lookahead: Lookahead, memory: _ResumeMismatchState) -> SkipWindow | None:
+    if memory.is_reported or not lookahead.carries("update"):
+        return lookahead.whole
 
     def learn(records: int) -> None:
-        memory.since = stretch.records[records - 1].step
+        memory.since = lookahead.records[records - 1].step
 
-    rest = stretch.within_bounds(learn)
-    return None if memory.before else rest
+    window = lookahead.within_bounds(learn)
+    return None if memory.before else window
 
 
 @rule(
     "resume-mismatch",
     needs=("event/resume_seam", "update"),
     phase=CONFIGURATION,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_ResumeMismatchState,
     is_fact=True,
     is_optional=True,
     fires_on=(
@@ -94,7 +94,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording(structure=_MODEL, events=(_seam(is_declared=False, counts=[0], learning_rates=[1e-5]),)),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _ResumeMismatchState) -> Iterator[Finding]:
     """What a run resumes differs from what it resumes from: parameters, rate, the steps that its optimizer counts.
 
     Only a resumption that was declared is judged; a run that merely begins with another's parameters may fine-tune
@@ -103,38 +103,45 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     optimizer can move anything were written by somebody else: a checkpoint was loaded, or a part of the model made
     anew.
     """
-    yield from _written(now, memory)
-    for event in now.events("resume_seam"):
+    yield from _written(context, memory)
+    for event in context.events("resume_seam"):
         if event.data.get("is_declared") is not True:
             continue
         reasons = [*_parameters(event), *_rates(event), *_counts(event)]
         generators = words(event, "generators_changed")
         if reasons or generators:
-            yield _report(now, event, reasons, generators)
+            yield _report(context, event, reasons, generators)
 
 
-def _written(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    if now.table("update") is None or memory.is_said:
+def _written(context: StepContext, memory: _ResumeMismatchState) -> Iterator[Finding]:
+    if context.table("update") is None or memory.is_reported:
         return
-    excess = {one.site: one for one in now.beyond_adam}
-    is_lasting = not memory.before.keys().isdisjoint(excess)  # then the optimizer's own state is wrong
-    if is_lasting or now.broken_state:
-        memory.quiet_until = now.step + _QUIET
+    beyond = {excess.site: excess for excess in context.beyond_adam}
+    is_lasting = not memory.before.keys().isdisjoint(beyond)  # then the optimizer's own state is wrong
+    if is_lasting or context.broken_state:
+        memory.quiet_until = context.step + _QUIET
     once, step = {} if is_lasting else memory.before, memory.since
-    if not memory.before and len(excess) >= _TOGETHER and all(now.keeps_its_state(one) for one in excess.values()):
-        once, step = excess, now.step  # which its state, that is as it should be, rules out at once
-    memory.before, memory.since = {site: one for site, one in excess.items() if site not in memory.before}, now.step
-    if len(once) < _TOGETHER or now.step < memory.quiet_until:
+    if (
+        not memory.before
+        and len(beyond) >= _TOGETHER
+        and all(context.keeps_its_state(excess) for excess in beyond.values())
+    ):
+        once, step = beyond, context.step  # which its state, that is as it should be, rules out at once
+    memory.before, memory.since = (
+        {site: excess for site, excess in beyond.items() if site not in memory.before},
+        context.step,
+    )
+    if len(once) < _TOGETHER or context.step < memory.quiet_until:
         return
-    memory.is_said = True
-    known = tuple(now.anatomy.parameters[site] for site in once if site in now.anatomy.parameters)
-    largest = max(once.values(), key=lambda one: one.ratio)
-    yield now.finding(
-        next(iter(now.anatomy.gather(known)), largest.site),
+    memory.is_reported = True
+    known = tuple(context.model.parameters[site] for site in once if site in context.model.parameters)
+    largest = max(once.values(), key=lambda excess: excess.ratio)
+    yield context.finding(
+        next(iter(context.model.gather(known)), largest.site),
         "update/max",
         {"parameters": len(once), "update_over_rate": largest.ratio, "bound": largest.bound, "rate": largest.rate},
         first_step=step,
-        place=0,
+        position=0,
         explanation=f"in step {step} {len(once)} parameters moved farther than their gradients can move them, which "
         f"they did not before: an element of {largest.site} {largest.words}; somebody else than the optimizer has "
         "written them",
@@ -166,10 +173,10 @@ def _counts(event: Event) -> Iterator[str]:
             return
 
 
-def _report(now: Moment, event: Event, reasons: list[str], generators: list[str]) -> Finding:
+def _report(context: StepContext, event: Event, reasons: list[str], generators: list[str]) -> Finding:
     changed = words(event, "changed")
     what = reasons or [f"the random generators {', '.join(generators[:4])} start anew"]
-    return now.finding(
+    return context.finding(
         changed[0] if changed and reasons else ROOT_SITE,
         "",
         {
@@ -180,7 +187,7 @@ def _report(now: Moment, event: Event, reasons: list[str], generators: list[str]
         },
         severity="error" if reasons else "info",
         first_step=event.step,
-        place=0,
+        position=0,
         explanation=f"this run resumes {event.data.get('run')} from step {number(event, 'step'):.0f}, but "
         + "; ".join(what),
         advice="save and load model, optimizer, schedule, scaler and generators together, load them before the first "

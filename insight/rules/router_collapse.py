@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Floats, Table
 from ..indicators.routing_collapse import ALWAYS, COLLAPSED, EXPECTED, SPAN, Dispatch, Load
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import Lasting, Streak
+from ..running_statistics import PersistentRows, Streak
 
 _MODEL = chain("one:Dense", "gate:Linear", "two:Dense")
 _LASTING = 2
@@ -21,29 +21,29 @@ _RISES, _APART = 0.1, 10
 
 
 @dataclass(slots=True)
-class _Memory:
+class _RouterCollapseState:
     """Since when each router has been so uneven, and which were reported."""
 
-    lasting: Lasting = field(default_factory=Lasting)
+    lasting: PersistentRows = field(default_factory=PersistentRows)
     before: Floats = field(default_factory=lambda: np.zeros(0))
     looked: int = 0
     dispatch: Dispatch = field(default_factory=Dispatch)
     favoured: dict[str, Streak] = field(default_factory=dict)
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+def _skip_window(lookahead: Lookahead, memory: _RouterCollapseState) -> SkipWindow | None:
     """Where there are no routers."""
-    is_there = stretch.carries("router") or stretch.carries("router/expert")
-    return None if is_there or stretch.now.known_sites("router/expert") else stretch.whole
+    is_there = lookahead.carries("router") or lookahead.carries("router/expert")
+    return None if is_there or lookahead.context.known_sites("router/expert") else lookahead.whole
 
 
 @rule(
     "router-collapse",
     needs=("router", "activation"),
     phase=FORWARD,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_RouterCollapseState,
     warm_up=_LASTING,
     is_optional=True,
     fires_on=(
@@ -69,7 +69,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording({"gate router/load_entropy": apart(*(1.0,) * 4), "gate router/max_load": 1.0}, _MODEL),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _RouterCollapseState) -> Iterator[Finding]:
     """In two looks in a row the load over the experts has below 0.55 of the entropy of an even one, without recovering.
 
     Or the mean belief of the router in them has: a token that goes to two experts leaves the second to chance. Or one
@@ -77,21 +77,21 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     A router that favours an expert trains it more and favours it all the more, which the balancing loss is there to
     prevent (Shazeer et al. 2017, arXiv:1701.06538, section 4).
     """
-    yield from _favourites(now, memory)
-    table = now.table("router")
+    yield from _favourites(context, memory)
+    table = context.table("router")
     if table is None:
         return
-    entropy = np.fmin(table.column("load_entropy"), _belief(now, table))
+    entropy = np.fmin(table.column("load_entropy"), _belief(context, table))
     usable = table.present & np.isfinite(entropy)
     memory.before = np.pad(memory.before, (0, len(entropy) - len(memory.before)), constant_values=np.inf)
-    rises = 1.0 + _RISES * min(1.0, (now.step - memory.looked) / _APART)
+    rises = 1.0 + _RISES * min(1.0, (context.step - memory.looked) / _APART)
     recovers = (memory.before < COLLAPSED) & (entropy > rises * memory.before)
-    memory.looked = now.step
+    memory.looked = context.step
     memory.before = np.where(usable, entropy, memory.before)
-    rows = memory.lasting.newly((entropy < COLLAPSED) & ~recovers, usable, now.step, records=_LASTING, steps=SPAN)
+    rows = memory.lasting.newly((entropy < COLLAPSED) & ~recovers, usable, context.step, records=_LASTING, steps=SPAN)
     for row in rows[:1]:
         site = table.rows.sites[row]
-        yield now.finding(
+        yield context.finding(
             site,
             "router/load_entropy",
             {
@@ -112,20 +112,20 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         )
 
 
-def _favourites(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def _favourites(context: StepContext, memory: _RouterCollapseState) -> Iterator[Finding]:
     """One expert that every token goes to, whatever other goes with it."""
-    for load in memory.dispatch.loads(now):
+    for load in memory.dispatch.loads(context):
         experts = len(load.shares)
         is_one_sided = np.count_nonzero(load.shares >= 1.0) == 1 and load.tokens >= EXPECTED * experts
         streak = memory.favoured.setdefault(load.router, Streak())
-        if streak.update(is_one_sided, now.step) >= ALWAYS and load.router not in memory.said:
-            memory.said.add(load.router)
-            yield _favoured(now, load, streak)
+        if streak.update(is_one_sided, context.step) >= ALWAYS and load.router not in memory.reported:
+            memory.reported.add(load.router)
+            yield _favoured(context, load, streak)
 
 
-def _favoured(now: Moment, load: Load, streak: Streak) -> Finding:
+def _favoured(context: StepContext, load: Load, streak: Streak) -> Finding:
     favourite = int(np.argmax(load.shares))
-    return now.finding(
+    return context.finding(
         load.router,
         "router/max_load",
         {"tokens": load.tokens, "records": streak.length, "next_share": float(np.sort(load.shares)[-2])},
@@ -139,17 +139,21 @@ def _favoured(now: Moment, load: Load, streak: Streak) -> Finding:
     )
 
 
-def _belief(now: Moment, routers: Table) -> Floats:
+def _belief(context: StepContext, routers: Table) -> Floats:
     """`(routers,)` Entropy of the mean belief in the experts over that of an even one; NaN where it is not known."""
     found = np.full(len(routers.values), np.nan)
-    table = now.table("router/expert")
+    table = context.table("router/expert")
     if table is None:
         return found
     believed, sites = table.column("probability"), table.rows.sites
     for row, site in enumerate(routers.rows.sites):
-        mine = [place for place, name in enumerate(sites) if name.startswith(f"{site}[") and table.present[place]]
-        shares = believed[mine]
-        if len(mine) > 1 and np.isfinite(shares).all() and shares.sum() > 0:
+        expert_rows = [
+            expert_row
+            for expert_row, name in enumerate(sites)
+            if name.startswith(f"{site}[") and table.present[expert_row]
+        ]
+        shares = believed[expert_rows]
+        if len(expert_rows) > 1 and np.isfinite(shares).all() and shares.sum() > 0:
             shares = shares[shares > 0] / shares.sum()
-            found[row] = float(-(shares * np.log(shares)).sum()) / np.log(len(mine))
+            found[row] = float(-(shares * np.log(shares)).sum()) / np.log(len(expert_rows))
     return found

@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import cos, isfinite, pi
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..recording import Recording
 from ..rule import CONFIGURATION, rule
 
@@ -21,7 +21,7 @@ _ZERO = 8
 
 
 @dataclass(slots=True)
-class _Memory:
+class _ScheduleErrorState:
     """The newest rates and what was noticed about them."""
 
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=6))
@@ -34,14 +34,14 @@ class _Memory:
     tiny_since: int = 0
     extra: list[int] = field(default_factory=list)
     alternates: int = 0
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
 @rule(
     "schedule-error",
     needs=("scalar/learning_rate",),
     phase=CONFIGURATION,
-    memory=_Memory,
+    memory=_ScheduleErrorState,
     is_fact=True,
     fires_on=(
         Recording({"scalar/learning_rate": (0.1, 0.05, -0.01)}),
@@ -67,7 +67,7 @@ class _Memory:
         Recording({"scalar/learning_rate": tuple(0.1 * 0.9 ** (step // 10) for step in _STEPS)}),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding]:
     """The rate is negative or not finite, restarts in mid-curve, ticks twice at regular intervals, or ends far too
     early.
 
@@ -77,22 +77,22 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     with a rate of exactly zero for 8, is a schedule that ended too early. A jump above the highest rate so far is
     judged by what it does to the loss.
     """
-    rate = now.scalar("learning_rate")
+    rate = context.scalar("learning_rate")
     if rate is None:
         return
     if not isfinite(rate) or rate < 0:
         words = f"the learning rate is {rate}"
         yield from _once(
-            now, memory, "sign", {"learning_rate": rate}, words, "look at the schedule's formula at this step"
+            context, memory, "sign", {"learning_rate": rate}, words, "look at the schedule's formula at this step"
         )
         return
-    yield from _restart(now, memory, rate)
+    yield from _restart(context, memory, rate)
     if memory.rates.count(rate) == len(memory.rates):  # nothing changes
         memory.alternates = 0
     else:
-        yield from _double_tick(now, memory, rate)
-        yield from _alternating(now, memory, rate)
-    yield from _ended(now, memory, rate)
+        yield from _double_tick(context, memory, rate)
+        yield from _alternating(context, memory, rate)
+    yield from _ended(context, memory, rate)
     memory.last_fall = max(memory.rates[-1] - rate, 0.0) if memory.rates else 0.0
     memory.falls += memory.last_fall > 0
     memory.steepest = max(memory.steepest, memory.last_fall)
@@ -101,13 +101,13 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     memory.seen += 1
 
 
-def _restart(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
+def _restart(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
     before = memory.rates[-1] if memory.rates else rate
     back = rate > 1.5 * before and 0.9 * memory.highest <= rate <= 1.001 * memory.highest
     is_falling = memory.last_fall > 0.3 * memory.steepest
     if back and is_falling and memory.falls >= 10 and before > 0.1 * memory.highest:
         yield from _once(
-            now,
+            context,
             memory,
             "restart",
             {"learning_rate": rate, "rate_before": before, "highest_rate": memory.highest},
@@ -116,7 +116,7 @@ def _restart(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
         )
 
 
-def _double_tick(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
+def _double_tick(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
     """One change twice as large as all its neighbours, again and again at the same distance."""
     if len(memory.rates) < 6:
         return
@@ -127,13 +127,13 @@ def _double_tick(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]
     alike = usual != 0 and all(abs(change - usual) < 0.1 * abs(usual) for change in others)
     if not alike or not 1.7 < middle / usual < 2.3:
         return
-    memory.extra.append(now.step - 2)
+    memory.extra.append(context.step - 2)
     if len(memory.extra) < 3:
         return
     first, second, third = memory.extra[-3:]
     if second - first == third - second:
         yield from _once(
-            now,
+            context,
             memory,
             "double",
             {"period": third - second, "change": middle, "usual_change": usual},
@@ -143,7 +143,7 @@ def _double_tick(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]
         )
 
 
-def _alternating(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
+def _alternating(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
     """Every second change is twice as large as those between."""
     values = [*memory.rates, rate]
     changes = [later - earlier for earlier, later in pairwise(values)]
@@ -152,17 +152,19 @@ def _alternating(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]
     alike = is_full and all(max(map(abs, group)) < 1.2 * min(map(abs, group)) for group in (even, odd))
     ratio = abs(sum(even) / sum(odd)) if alike else 1.0
     memory.alternates = memory.alternates + 1 if not 0.6 < ratio < 1.7 and 0.4 < ratio < 2.5 else 0
-    is_exact = alike and any(abs(ratio - one) < _EXACT for one in (0.5, 2.0)) and _is_level(even) and _is_level(odd)
+    is_exact = (
+        alike and any(abs(ratio - multiple) < _EXACT for multiple in (0.5, 2.0)) and _is_level(even) and _is_level(odd)
+    )
     if memory.alternates < 3 and not is_exact:
         return
     yield from _once(
-        now,
+        context,
         memory,
         "double",
         {"period": 2, "change": max(changes, key=abs), "usual_change": min(changes, key=abs)},
         "every second step the rate changes twice as much as in the steps between",
         "step the schedule in one place only: a callback and the loop both do it now",
-        first_step=max(now.step - 8, 0),
+        first_step=max(context.step - 8, 0),
     )
 
 
@@ -170,16 +172,16 @@ def _is_level(changes: list[float]) -> bool:
     return max(map(abs, changes)) - min(map(abs, changes)) <= _EXACT * max(map(abs, changes))
 
 
-def _ended(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
+def _ended(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
     if not rate < _COLLAPSED * memory.highest:
         memory.tiny = 0
         return
-    memory.tiny_since = now.step if memory.tiny == 0 else memory.tiny_since
+    memory.tiny_since = context.step if memory.tiny == 0 else memory.tiny_since
     memory.tiny += 1
     is_over = memory.tiny >= _ZERO and rate == 0 and set(memory.rates) == {0.0}
     if is_over or memory.tiny >= max(_LASTING, memory.seen - memory.tiny):
         yield from _once(
-            now,
+            context,
             memory,
             "ended",
             {"learning_rate": rate, "highest_rate": memory.highest, "records": memory.tiny},
@@ -191,25 +193,25 @@ def _ended(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
 
 
 def _once(
-    now: Moment,
-    memory: _Memory,
+    context: StepContext,
+    memory: _ScheduleErrorState,
     kind: str,
     evidence: dict[str, float],
     words: str,
     advice: str,
     first_step: int | None = None,
 ) -> Iterator[Finding]:
-    if kind in memory.said:
+    if kind in memory.reported:
         return
-    memory.said.add(kind)
-    yield now.finding(
+    memory.reported.add(kind)
+    yield context.finding(
         ROOT_SITE,
         "scalar/learning_rate",
         evidence,
         severity="error" if kind == "sign" else "warning",
         first_step=first_step,
-        place=0,
-        explanation=f"{words}, at step {now.step if first_step is None else first_step}, against its own history",
+        position=0,
+        explanation=f"{words}, at step {context.step if first_step is None else first_step}, against its own history",
         advice=advice,
         confidence=1.0 if kind in ("sign", "double") else 0.8,
     )

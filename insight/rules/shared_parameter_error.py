@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ...storage import Event, Finding, OptimizerInfo, ParameterInfo, Structure, display_site
-from ..context.model_index import Anatomy
-from ..context.step_context import Moment
+from ..context.model_index import ModelIndex
+from ..context.step_context import StepContext
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
 
@@ -15,30 +15,30 @@ _MODEL = chain("embed:Embedding", "head:Linear")
 
 def _with(*, storages: tuple[int, int] = (1, 2), more: tuple[tuple[int, int], ...] = ()) -> Structure:
     pairs = zip(_MODEL.parameters, storages, strict=True)
-    parameters = tuple(replace(one, storage=at, more_groups=more) for one, at in pairs)
+    parameters = tuple(replace(parameter, storage=at, more_groups=more) for parameter, at in pairs)
     return replace(_MODEL, parameters=parameters, optimizers=(OptimizerInfo("Adam"),) * 2)
 
 
 @dataclass(slots=True)
-class _Memory:
+class _SharedParameterErrorState:
     """The structure that was looked at, and what was said.
 
     Args:
         began: The step in which the first optimizer was known; `early` how many were there a step later.
     """
 
-    checked: Anatomy | None = None
+    checked: ModelIndex | None = None
     began: int = -1
     early: int = 0
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
 @rule(
     "shared-parameter-error",
     needs=("structure",),
-    asked_on=("event/tie_broken", NEW_STRUCTURE),
+    triggers=("event/tie_broken", NEW_STRUCTURE),
     phase=CONFIGURATION,
-    memory=_Memory,
+    memory=_SharedParameterErrorState,
     is_fact=True,
     fires_on=(
         Recording(structure=_with(), events=(Event("tie_broken", 0, "embed.weight", data={"sites": ["a", "b"]}),)),
@@ -53,16 +53,16 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _SharedParameterErrorState) -> Iterator[Finding]:
     """Parameters that shared memory at the start no longer do, or one parameter stands in several optimizer groups.
 
     Both are identities, not measurements: the place of the values in memory, and membership. An optimizer that joins
     later may have taken the place of another, which steps no more: only its own groups are counted together.
     """
-    for event in now.events("tie_broken"):
+    for event in context.events("tie_broken"):
         sites = event.data.get("sites")
         names = [str(site) for site in sites] if isinstance(sites, list) else [event.site]
-        yield now.finding(
+        yield context.finding(
             event.site,
             "weight/l2_norm",
             {"parameters": len(names)},
@@ -73,16 +73,16 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             advice="look for an assignment of a new Parameter, a conversion or a load after the weights were tied; tie "
             "them again before the optimizer is made",
         )
-    anatomy = now.anatomy
-    if memory.checked is anatomy:
+    model = context.model
+    if memory.checked is model:
         return
-    memory.checked = anatomy
-    _count_optimizers(now, memory)
-    for item in anatomy.parameters.values():
+    memory.checked = model
+    _count_optimizers(context, memory)
+    for item in model.parameters.values():
         times = _times_stepped(item, memory.early)
-        if times > 1 and item.site not in memory.said:
-            memory.said.add(item.site)
-            yield now.finding(
+        if times > 1 and item.site not in memory.reported:
+            memory.reported.add(item.site)
+            yield context.finding(
                 item.site,
                 "update/l2_norm",
                 {"groups": times},
@@ -94,12 +94,12 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             )
 
 
-def _count_optimizers(now: Moment, memory: _Memory) -> None:
+def _count_optimizers(context: StepContext, memory: _SharedParameterErrorState) -> None:
     """Those that are there from the beginning; under `mindscope run` each is known once it has stepped."""
-    count = len(now.anatomy.structure.optimizers)
+    count = len(context.model.structure.optimizers)
     if count and memory.began < 0:
-        memory.began = now.step
-    if now.step <= memory.began + 1:
+        memory.began = context.step
+    if context.step <= memory.began + 1:
         memory.early = count
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..context.subject_table import Floats
 from ..event_fields import number, numbers
 from ..recording import Recording, chain
@@ -28,19 +28,19 @@ def _times(step: int, forward: tuple[float, ...], communication: tuple[float, ..
 
 
 @dataclass(slots=True)
-class _Memory:
+class _StragglerState:
     """Which rank was the slowest, and for how many exchanges in a row."""
 
     slowest: int = -1
     streak: Streak = field(default_factory=Streak)
-    is_said: bool = False
+    is_reported: bool = False
 
 
 @rule(
     "straggler",
     needs=("event/rank_times",),
     phase=BACKWARD,
-    memory=_Memory,
+    memory=_StragglerState,
     warm_up=_LASTING + 1,
     is_optional=True,
     fires_on=(
@@ -71,22 +71,22 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _StragglerState) -> Iterator[Finding]:
     """In three exchanges in a row one rank takes longer than the median of the others by 30 % of their step.
 
     Counted is what a rank does by itself: data, forward, and the whole step without its collectives, whichever shows
     more, for a backward pass that reduces on its way contains the waiting. The first exchange is left out.
     """
-    for event in now.events("rank_times"):
-        if number(event, "at") <= 0 or memory.is_said:
+    for event in context.events("rank_times"):
+        if number(event, "at") <= 0 or memory.is_reported:
             continue
         rank, excess_s, step_s = _slowest(event)
         is_slow = excess_s > max(_SHARE * step_s, _LEAST_S)
         if rank != memory.slowest:
             memory.slowest, memory.streak = rank, Streak()
         if memory.streak.update(is_slow, event.step) >= _LASTING and event.step - memory.streak.since >= _SPAN:
-            memory.is_said = True
-            yield _report(now, memory, rank, excess_s, step_s)
+            memory.is_reported = True
+            yield _report(context, memory, rank, excess_s, step_s)
 
 
 def _slowest(event: Event) -> tuple[int, float, float]:
@@ -112,14 +112,14 @@ def _ahead(times: Floats) -> tuple[int, float]:
     return rank, float(times[rank] - np.median(np.delete(times, rank)))
 
 
-def _report(now: Moment, memory: _Memory, rank: int, excess_s: float, step_s: float) -> Finding:
-    return now.finding(
+def _report(context: StepContext, memory: _StragglerState, rank: int, excess_s: float, step_s: float) -> Finding:
+    return context.finding(
         ROOT_SITE,
         "",
         {"excess_s": excess_s, "step_s": step_s, "share": excess_s / step_s, "exchanges": memory.streak.length},
         severity="warning",
         first_step=memory.streak.since,
-        place=0,
+        position=0,
         rank=rank,
         explanation=f"rank {rank} needs {excess_s * 1e3:.3g} ms a step more than the others for its own work, "
         f"{excess_s / step_s:.0%} of a step, and they wait for it in every collective",

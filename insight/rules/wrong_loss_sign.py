@@ -7,9 +7,9 @@ from math import isfinite, isnan, log, log2, nan
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..event_fields import number
-from ..indicators.policy_training import Leash
+from ..indicators.policy_training import KlPenalty
 from ..indicators.update_stability import LARGE_UPDATE
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
@@ -66,13 +66,13 @@ class _Rewards:
     first: float = float("nan")
     spread: float = float("nan")
     has_been_far: bool = False
-    leash: Leash = field(default_factory=Leash)
+    kl_penalty: KlPenalty = field(default_factory=KlPenalty)
     newest: Window = field(default_factory=lambda: Window(_WINDOW))
     fallen: Streak = field(default_factory=Streak)
 
 
 @dataclass(slots=True)
-class _Memory:
+class _WrongLossSignState:
     """The losses called, the newest values, and what was usual."""
 
     called: set[str] = field(default_factory=set)
@@ -88,14 +88,14 @@ class _Memory:
     rewards: _Rewards = field(default_factory=_Rewards)
     first: float = float("nan")
     seen: int = 0
-    is_said: bool = False
+    is_reported: bool = False
 
 
 @rule(
     "wrong-loss-sign",
     needs=("scalar/loss", "update", "structure"),
     phase=LOSS,
-    memory=_Memory,
+    memory=_WrongLossSignState,
     warm_up=_WINDOW,
     fires_on=(
         Recording({"scalar/loss": (-2.3, -2.4, -2.6, -3.0)}, _MODEL, events=(_CALLED,)),
@@ -170,7 +170,7 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _WrongLossSignState) -> Iterator[Finding]:
     """The loss is negative where it cannot be, changes its sign, or rises steadily under small updates; rewards fall.
 
     Three grades of proof: an optimizer that was told to maximise, a backward pass that starts from the negative of what
@@ -184,52 +184,54 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     a quarter of it once the reference is 1 nat away, and by four times the noise of its mean, for 8 records. Where
     the loss is a negative multiple of the divergence it is that which is followed, and not the reward.
     """
-    loss = now.scalar("loss")
-    if loss is None or memory.is_said or not isfinite(loss):
+    loss = context.scalar("loss")
+    if loss is None or memory.is_reported or not isfinite(loss):
         return
     memory.seen += 1
-    memory.called |= {str(event.data.get("loss")) for event in now.events("loss_input")}
-    _learn_terms(now, memory)
+    memory.called |= {str(event.data.get("loss")) for event in context.events("loss_input")}
+    _learn_terms(context, memory)
     memory.first = loss if isnan(memory.first) else memory.first
     found = (
-        _maximising(now)
-        or _negated(now)
-        or _negative(now, memory, loss)
-        or _likelihood(now, memory, loss)
-        or _flipped(now, memory, loss)
-        or _rising(now, memory, loss)
-        or _unrewarded(now, memory)
+        _maximising(context)
+        or _negated(context)
+        or _negative(context, memory, loss)
+        or _likelihood(context, memory, loss)
+        or _flipped(context, memory, loss)
+        or _rising(context, memory, loss)
+        or _unrewarded(context, memory)
     )
     if found is not None:
-        memory.is_said = True
+        memory.is_reported = True
         yield found
 
 
-def _maximising(now: Moment) -> Finding | None:
-    groups = [group for optimizer in now.anatomy.structure.optimizers for group in optimizer.groups]
-    if not groups or not all(group.get("maximize") is True for group in groups) or now.has_a_surrogate_loss:
+def _maximising(context: StepContext) -> Finding | None:
+    groups = [group for optimizer in context.model.structure.optimizers for group in optimizer.groups]
+    if not groups or not all(group.get("maximize") is True for group in groups) or context.has_a_surrogate_loss:
         return None
-    return _report(now, {"groups": len(groups)}, "every group of the optimizer has maximize=True", now.step, 1.0)
+    return _report(
+        context, {"groups": len(groups)}, "every group of the optimizer has maximize=True", context.step, 1.0
+    )
 
 
-def _negated(now: Moment) -> Finding | None:
+def _negated(context: StepContext) -> Finding | None:
     """The value that backward started from is the negative of the loss, or of its share of the micro-batches."""
-    for event in now.events("accumulation"):
+    for event in context.events("accumulation"):
         factor, passes = number(event, "factor"), number(event, "micro_batches")
         is_exact = any(abs(factor * times + 1.0) < _EXACT for times in (1.0, passes))
-        if not is_exact or now.has_a_surrogate_loss or len(now.anatomy.structure.optimizers) > 1:
+        if not is_exact or context.has_a_surrogate_loss or len(context.model.structure.optimizers) > 1:
             continue
         words = f"backward() starts from {factor:.4g} times the value of the loss function"
-        return _report(now, {"factor": factor, "passes": passes}, words, event.step, 0.95)
+        return _report(context, {"factor": factor, "passes": passes}, words, event.step, 0.95)
     return None
 
 
-def _learn_terms(now: Moment, memory: _Memory) -> None:
+def _learn_terms(context: StepContext, memory: _WrongLossSignState) -> None:
     """Whether something is added to what the loss function returns: then their quotient is not the same in every step.
 
     A quotient that was negative from the start has its sign from no term that grew, and powers of two are a scale.
     """
-    for event in now.events("accumulation"):
+    for event in context.events("accumulation"):
         factor = number(event, "factor")
         if factor > 0 and memory.factor > 0:
             octaves = log2(factor / memory.factor)
@@ -237,19 +239,19 @@ def _learn_terms(now: Moment, memory: _Memory) -> None:
         memory.factor = factor if isnan(memory.factor) else memory.factor
 
 
-def _negative(now: Moment, memory: _Memory, loss: float) -> Finding | None:
+def _negative(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
     is_impossible = bool(memory.called) and memory.called <= _NOT_NEGATIVE and loss < 0 and not memory.has_terms
-    if memory.negative.update(is_impossible, now.step) < _LASTING or len(now.anatomy.structure.optimizers) > 1:
+    if memory.negative.update(is_impossible, context.step) < _LASTING or len(context.model.structure.optimizers) > 1:
         return None
     words = f"backward() started from {loss:.4g}, and {', '.join(sorted(memory.called))} cannot be negative"
-    return _report(now, {"loss": loss}, words, memory.negative.since, 1.0)
+    return _report(context, {"loss": loss}, words, memory.negative.since, 1.0)
 
 
-def _likelihood(now: Moment, memory: _Memory, loss: float) -> Finding | None:
+def _likelihood(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
     """A first loss of -log(C) that falls, for a last layer of C outputs."""
-    if memory.seen != _FALLING or memory.first > 0 or now.has_a_surrogate_loss:
+    if memory.seen != _FALLING or memory.first > 0 or context.has_a_surrogate_loss:
         return None
-    outputs = now.anatomy.outputs
+    outputs = context.model.outputs
     if outputs < 2:
         return None
     guessing, values = log(outputs), [memory.first, *memory.losses.newest(_FALLING), loss]
@@ -257,33 +259,33 @@ def _likelihood(now: Moment, memory: _Memory, loss: float) -> Finding | None:
     if not is_guess or max(values) > 0 or trend(values) > -_FALLS:
         return None
     words = f"the first loss was {memory.first:.4g}, the negative of what guessing among {outputs} classes costs"
-    return _report(now, {"loss": loss, "first_loss": memory.first}, f"{words}, and it falls", 0, 0.9)
+    return _report(context, {"loss": loss, "first_loss": memory.first}, f"{words}, and it falls", 0, 0.9)
 
 
-def _unrewarded(now: Moment, memory: _Memory) -> Finding | None:
+def _unrewarded(context: StepContext, memory: _WrongLossSignState) -> Finding | None:
     """The reward of a policy that has fallen lastingly since the first records."""
-    rewards, reward, spread = memory.rewards, now.scalar("reward/mean"), now.scalar("reward/std")
-    rewards.leash.learn(now)
+    rewards, reward, spread = memory.rewards, context.scalar("reward/mean"), context.scalar("reward/std")
+    rewards.kl_penalty.learn(context)
     if reward is None or spread is None:
         return None
     if np.isnan(rewards.first):
         rewards.first, rewards.spread = reward, spread
         return None
     rewards.newest.add(reward)
-    rewards.has_been_far |= (now.scalar("policy/kl") or 0.0) > _FAR
+    rewards.has_been_far |= (context.scalar("policy/kl") or 0.0) > _FAR
     limit = rewards.first - (_FALL_FAR if rewards.has_been_far else _FALL) * rewards.spread
     updates = memory.updates.newest(_WINDOW)
     is_large = not updates or max(updates) >= LARGE_UPDATE
-    if rewards.fallen.update(reward < limit, now.step) < _FALLEN or is_large or rewards.leash.pays:
+    if rewards.fallen.update(reward < limit, context.step) < _FALLEN or is_large or rewards.kl_penalty.pays:
         return None
     if rewards.first - rewards.newest.median() < _NOISES * rewards.newest.noise():
         return None
     words = f"the reward was {rewards.first:.4g} at first and has been below {limit:.3g} for {_FALLEN} records"
     evidence = {"reward": reward, "first_reward": rewards.first, "spread": rewards.spread}
-    return _report(now, evidence, words, rewards.fallen.since, 0.7, metric="scalar/reward/mean")
+    return _report(context, evidence, words, rewards.fallen.since, 0.7, metric="scalar/reward/mean")
 
 
-def _flipped(now: Moment, memory: _Memory, loss: float) -> Finding | None:
+def _flipped(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
     usual, before = memory.positive.median(), memory.positive.newest(10)
     if loss > 0:
         memory.positive.add(loss)
@@ -294,17 +296,17 @@ def _flipped(now: Moment, memory: _Memory, loss: float) -> Finding | None:
         if not (-1.5 * usual < loss < -0.5 * usual and before[-1] - loss > 5 * usual_change):
             memory.positive = Window(10)  # it fell through zero by and by, and may
             return None
-    memory.steps.append(now.step)
+    memory.steps.append(context.step)
     if len(memory.steps) < _LASTING:
         return None
     words = f"the loss was {usual:.4g} and became {loss:.4g} from one step to the next"
-    return _report(now, {"loss": loss, "usual_loss": usual}, words, memory.steps[0], 0.9)
+    return _report(context, {"loss": loss, "usual_loss": usual}, words, memory.steps[0], 0.9)
 
 
-def _rising(now: Moment, memory: _Memory, loss: float) -> Finding | None:
+def _rising(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
     memory.losses.add(loss)
-    memory.updates.add(now.typical_update)
-    rate = now.scalar("learning_rate") or 0.0
+    memory.updates.add(context.typical_update)
+    rate = context.scalar("learning_rate") or 0.0
     memory.calm = 0 if rate > 1.01 * memory.rate else memory.calm + 1
     memory.rate = rate
     values = memory.losses.newest(_WINDOW)
@@ -314,16 +316,16 @@ def _rising(now: Moment, memory: _Memory, loss: float) -> Finding | None:
     updates = memory.updates.newest(_WINDOW)
     is_clear = rise >= max(4 * memory.losses.noise(), 0.05 * abs(memory.first)) and trend(values) >= _SCORE
     is_small = bool(updates) and max(updates) < LARGE_UPDATE
-    if not (is_clear and is_small) or now.has_a_surrogate_loss or len(now.anatomy.structure.optimizers) > 1:
+    if not (is_clear and is_small) or context.has_a_surrogate_loss or len(context.model.structure.optimizers) > 1:
         return None
     words = f"the loss has risen from {values[0]:.4g} to {values[-1]:.4g} in {_WINDOW} records, in nearly every one"
     evidence = {"loss": loss, "rise": rise, "score": trend(values), "largest_update_ratio": max(updates)}
-    since = now.step - _WINDOW + 1 + values.index(min(values))
-    return _report(now, evidence, words, max(since, 0), 0.8)
+    since = context.step - _WINDOW + 1 + values.index(min(values))
+    return _report(context, evidence, words, max(since, 0), 0.8)
 
 
 def _report(
-    now: Moment,
+    context: StepContext,
     evidence: dict[str, float],
     words: str,
     since: int,
@@ -331,12 +333,12 @@ def _report(
     *,
     metric: str = "scalar/loss",
 ) -> Finding:
-    return now.finding(
+    return context.finding(
         ROOT_SITE,
         metric,
         evidence,
         first_step=since,
-        place=0,
+        position=0,
         explanation=f"the training goes uphill: {words}",
         advice="look for a minus before the loss, a loss that is an accuracy or a likelihood, a negated gradient, and "
         "maximize=True in the optimizer",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...storage import ROOT_SITE, Event, Finding, Json, display_site
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
@@ -30,18 +30,18 @@ def _modes(
 
 
 @dataclass(slots=True)
-class _Memory:
+class _WrongTrainEvalModeState:
     """What was said already."""
 
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
 @rule(
     "wrong-train-eval-mode",
     needs=("record",),
-    asked_on=("event/forward_modes",),
+    triggers=("event/forward_modes",),
     phase=FORWARD,
-    memory=_Memory,
+    memory=_WrongTrainEvalModeState,
     is_fact=True,
     asks="intent",
     fires_on=(
@@ -62,7 +62,7 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _WrongTrainEvalModeState) -> Iterator[Finding]:
     """The training flag of the model, or of one of its modules, is not what the step needs.
 
     Only models with dropout, running statistics or the like are looked at; elsewhere the mode changes nothing. Three
@@ -70,41 +70,45 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     training mode, which draws dropout masks and moves running statistics; a module that is in evaluation mode while the
     model trains. The last may be meant, as in fine-tuning with frozen statistics: `expected_frozen` says so.
     """
-    for event in now.events("forward_modes"):
-        forwards = [one for one in _list(event.data.get("forwards")) if isinstance(one, dict)]
+    for event in context.events("forward_modes"):
+        forwards = [forward for forward in _list(event.data.get("forwards")) if isinstance(forward, dict)]
         sensitive = _list(event.data.get("sensitive"))
         if sensitive and forwards:
-            yield from _whole(now, memory, event, forwards, len(sensitive))
-            yield from _parts(now, memory, forwards)
+            yield from _whole(context, memory, event, forwards, len(sensitive))
+            yield from _parts(context, memory, forwards)
 
 
 def _whole(
-    now: Moment, memory: _Memory, event: Event, forwards: list[dict[str, Any]], sensitive: int
+    context: StepContext, memory: _WrongTrainEvalModeState, event: Event, forwards: list[dict[str, Any]], sensitive: int
 ) -> Iterator[Finding]:
-    with_gradients = [one for one in forwards if one.get("gradients")]
-    evidence = {"forwards": sum(_count(one) for one in forwards), "sensitive_modules": sensitive}
-    if with_gradients and not any(one.get("training") for one in with_gradients) and "eval" not in memory.said:
-        memory.said.add("eval")
-        yield now.finding(
+    with_gradients = [forward for forward in forwards if forward.get("gradients")]
+    evidence = {"forwards": sum(_count(forward) for forward in forwards), "sensitive_modules": sensitive}
+    if (
+        with_gradients
+        and not any(forward.get("training") for forward in with_gradients)
+        and "eval" not in memory.reported
+    ):
+        memory.reported.add("eval")
+        yield context.finding(
             ROOT_SITE,
             "",
             evidence,
-            place=0,
+            position=0,
             first_step=event.step,
             explanation=f"step {event.step} is trained in evaluation mode: {sensitive} modules (dropout, running "
             f"statistics) do what they should do only after the training",
             advice="call model.train() before the loop, and again after every validation; if the statistics shall stay "
             "as they are, put only those modules into evaluation mode",
         )
-    validating = [one for one in forwards if one.get("training") and not one.get("gradients")]
-    if validating and with_gradients and "validation" not in memory.said:
-        memory.said.add("validation")
-        yield now.finding(
+    validating = [forward for forward in forwards if forward.get("training") and not forward.get("gradients")]
+    if validating and with_gradients and "validation" not in memory.reported:
+        memory.reported.add("validation")
+        yield context.finding(
             ROOT_SITE,
             "",
-            {**evidence, "without_gradients": sum(_count(one) for one in validating)},
+            {**evidence, "without_gradients": sum(_count(forward) for forward in validating)},
             severity="warning",
-            place=0,
+            position=0,
             first_step=event.step,
             explanation=f"in step {event.step} the model is called without gradients in training mode: dropout "
             f"falsifies "
@@ -113,18 +117,18 @@ def _whole(
         )
 
 
-def _parts(now: Moment, memory: _Memory, forwards: list[dict[str, Any]]) -> Iterator[Finding]:
-    for one in forwards:
-        if not (one.get("training") and one.get("gradients")):
+def _parts(context: StepContext, memory: _WrongTrainEvalModeState, forwards: list[dict[str, Any]]) -> Iterator[Finding]:
+    for forward in forwards:
+        if not (forward.get("training") and forward.get("gradients")):
             continue
-        for site in map(str, _list(one.get("sensitive_others"))[:4]):
-            if site in memory.said or now.anatomy.is_expected_frozen(site):
+        for site in map(str, _list(forward.get("sensitive_others"))[:4]):
+            if site in memory.reported or context.model.is_expected_frozen(site):
                 continue
-            memory.said.add(site)
-            yield now.finding(
+            memory.reported.add(site)
+            yield context.finding(
                 site,
                 "",
-                {"others": float(one.get("others_count") or 1)},
+                {"others": float(forward.get("others_count") or 1)},
                 severity="warning",
                 explanation=f"{display_site(site)} is in evaluation mode while the model is trained: it keeps its "
                 f"running "

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..recording import Recording
 from ..rule import LOSS, rule
 from ..running_statistics import Streak
@@ -17,18 +17,18 @@ _LASTING = 12
 
 
 @dataclass(slots=True)
-class _Memory:
+class _ZeroAdvantageState:
     """For how long nearly all groups have been so."""
 
     streak: Streak = field(default_factory=Streak)
-    is_said: bool = False
+    is_reported: bool = False
 
 
 @rule(
     "zero-advantage",
     needs=("scalar/advantage/zero_share",),
     phase=LOSS,
-    memory=_Memory,
+    memory=_ZeroAdvantageState,
     warm_up=_LASTING,
     is_fact=True,
     is_optional=True,
@@ -38,26 +38,26 @@ class _Memory:
         Recording({"scalar/advantage/zero_share": (*(1.0,) * 8, 0.5) * 3}),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
+def check(context: StepContext, memory: _ZeroAdvantageState) -> Iterator[Finding]:
     """For twelve records 95 % of the groups and more have rewards that are all equal.
 
     An advantage relative to its group (Shao et al. 2024, arXiv:2402.03300, section 4.1) is then exactly zero, so these
     groups bring no gradient, only the penalty's.
     """
-    share = now.scalar("advantage/zero_share")
-    if share is None or memory.is_said:
+    share = context.scalar("advantage/zero_share")
+    if share is None or memory.is_reported:
         return
-    if memory.streak.update(share >= _NEARLY_ALL, now.step) < _LASTING:
+    if memory.streak.update(share >= _NEARLY_ALL, context.step) < _LASTING:
         return
-    memory.is_said = True
-    reward = now.scalar("reward/mean")
+    memory.is_reported = True
+    reward = context.scalar("reward/mean")
     evidence = {"zero_share": share, "limit": _NEARLY_ALL, "records": memory.streak.length}
-    yield now.finding(
+    yield context.finding(
         ROOT_SITE,
         "scalar/advantage/zero_share",
         evidence if reward is None else evidence | {"mean_reward": reward},
         first_step=memory.streak.since,
-        place=0,
+        position=0,
         explanation=f"since step {memory.streak.since} {share:.0%} of the groups have rewards that are all equal, so "
         "their advantages are zero and the policy learns nothing from them"
         + ("" if reward is None else f"; the mean reward is {reward:.3g}"),

@@ -194,7 +194,7 @@ def occlusion(score: Score, x: NDArray[Any], *, window: int = 4, stride: int = 2
     places = list(product(*(_starts(size, window, stride) for size in space)))
     covered = np.empty((len(places), *at.shape))
     fall, count = np.zeros(space), np.zeros(space)
-    windows = [tuple(slice(start, start + window) for start in place) for place in places]
+    windows = [tuple(slice(start, start + window) for start in index) for index in places]
     for number, where in enumerate(windows):
         hidden = np.zeros(space, np.bool_)
         hidden[where] = True

@@ -93,11 +93,13 @@ def faithfulness(
     chosen = np.zeros((subsets, places.size), np.bool_)
     for row in chosen:
         row[rng.choice(places.size, count, replace=False)] = True
-    said = chosen @ places.ravel()
+    promised = chosen @ places.ravel()
     mask = chosen.reshape(subsets, *(1,) * (at.ndim - places.ndim), *places.shape)
     does = scores(score, at[None])[0] - scores(score, np.where(mask, cover, at))
-    spread = float(said.std() * does.std())
-    return float(((said - said.mean()) * (does - does.mean())).mean()) / spread if spread > 0.0 else float("nan")
+    spread = float(promised.std() * does.std())
+    return (
+        float(((promised - promised.mean()) * (does - does.mean())).mean()) / spread if spread > 0.0 else float("nan")
+    )
 
 
 def _by_place(importance: NDArray[Any], shape: tuple[int, ...]) -> Floats:

@@ -167,7 +167,7 @@ def write_explanations(
     """
     of = None if parent is None else store.find_run(parent).id
     writer = store.begin_run(name, kind="evaluation", parent=of, tags={"saliency": len(found)})
-    writer.write_events([Event(_KIND, 0, data=_document(one)) for one in found])
+    writer.write_events([Event(_KIND, 0, data=_document(explanation)) for explanation in found])
     writer.close()
     return writer.run
 
@@ -177,20 +177,20 @@ def explanations_in(store: Store, run: str) -> tuple[Explanation, ...]:
     return tuple(_explanation(event.data) for event in store.events(run, kind=_KIND))
 
 
-def _document(one: Explanation) -> dict[str, Json]:
+def _document(explanation: Explanation) -> dict[str, Json]:
     return {
-        "sample": one.sample,
-        "target": one.target,
-        "method": one.method,
-        "x": _packed(one.x),
-        "importance": _packed(one.importance),
-        "region": None if one.region is None else _packed(one.region),
-        "score": one.score,
-        "faithfulness": one.faithfulness,
-        "deletion": asdict(one.deletion),
-        "insertion": asdict(one.insertion),
-        "stability": asdict(one.stability),
-        "localisation": None if one.localisation is None else asdict(one.localisation),
+        "sample": explanation.sample,
+        "target": explanation.target,
+        "method": explanation.method,
+        "x": _packed(explanation.x),
+        "importance": _packed(explanation.importance),
+        "region": None if explanation.region is None else _packed(explanation.region),
+        "score": explanation.score,
+        "faithfulness": explanation.faithfulness,
+        "deletion": asdict(explanation.deletion),
+        "insertion": asdict(explanation.insertion),
+        "stability": asdict(explanation.stability),
+        "localisation": None if explanation.localisation is None else asdict(explanation.localisation),
     }
 
 

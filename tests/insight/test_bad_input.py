@@ -71,8 +71,8 @@ def test_rules_whose_subject_was_not_recorded_are_listed_and_the_run_is_not_call
 def test_a_rank_that_stopped_early_keeps_its_findings_and_those_of_the_others():
     alone = diagnosis(records(BROKEN))
     found = diagnosis(records(HEALTHY), records(BROKEN)[:25], records(HEALTHY)[:1])
-    said = [(one.cause, one.rank, one.first_step) for one in found.findings]
-    assert said == [(one.cause, 1, one.first_step) for one in alone.findings if one.step < 25]
+    reported = [(one.cause, one.rank, one.first_step) for one in found.findings]
+    assert reported == [(one.cause, 1, one.first_step) for one in alone.findings if one.step < 25]
     assert found.root_causes[0].rank == 1
     assert found.verdict == "unhealthy"
 

@@ -188,5 +188,5 @@ def test_a_root_cause_says_where_else_it_shows_and_how_often_its_rule_was_right(
     told = replace(SICK, findings=(*SICK.findings, replace(BAD, site="tail"), replace(BAD, site="late", first_step=99)))
     assert "   the same at: tail" in told.to_text().splitlines()
     assert "a fact, which needs no threshold; right in 7 of the 8 runs of the benchmark" in told.to_markdown()
-    said = told.to_json()["accounts"][0]
-    assert (said["also"], said["named"], said["right"]) == (["tail"], 8, 7)
+    reported = told.to_json()["accounts"][0]
+    assert (reported["also"], reported["named"], reported["right"]) == (["tail"], 8, 7)

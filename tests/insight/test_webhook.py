@@ -84,9 +84,9 @@ def test_a_server_that_does_not_answer_is_said_once_and_costs_nothing(tmp_path, 
     with caplog.at_level(logging.WARNING, "mindscope.insight.webhook"):
         monitor = train(tmp_path, {"url": "http://127.0.0.1:9/none", "timeout_s": 1})
     assert len(monitor.findings) >= 1
-    (said,) = [record.getMessage() for record in caplog.records if record.name.endswith("webhook")]
-    assert "127.0.0.1:9 cannot be told" in said
-    assert "/none" not in said
+    (reported,) = [record.getMessage() for record in caplog.records if record.name.endswith("webhook")]
+    assert "127.0.0.1:9 cannot be told" in reported
+    assert "/none" not in reported
     with ms.open_store(tmp_path) as store:
         assert store.find_run("hooked").state == "finished"
 

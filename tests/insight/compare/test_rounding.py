@@ -7,7 +7,7 @@ import pytest
 from mindscope import watch
 from mindscope.insight.compare import compare, comparison_to_json, render_comparison
 from mindscope.insight.compare.noise import Rounding
-from mindscope.insight.compare.pairing import Tensor
+from mindscope.insight.compare.pairing import TensorPair
 from mindscope.storage import ParameterInfo, Structure, open_store
 
 from tests.insight.compare.test_compare import STATISTICS, compared, structure, training
@@ -76,7 +76,7 @@ def test_the_coarser_dtype_of_both_counts():
 
 def tensor(subject="activation", site="a", *, norm=1.0, mean=0.1):
     row = np.array([norm, mean, 0.5, -1.0, 1.0, 0, 0, 0, 0, 64.0])
-    return Tensor((1, 0), (subject, site, 0), STATISTICS, row, row)
+    return TensorPair((1, 0), (subject, site, 0), STATISTICS, row, row)
 
 
 def explained(tensors, terms=100, dtype="float32"):

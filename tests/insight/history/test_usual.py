@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mindscope.insight.running_statistics import Streak, Usual, trend
+from mindscope.insight.running_statistics import RobustBaseline, Streak, trend
 
 CALM = [2.0 + 0.05 * (-1) ** step for step in range(30)]
 
 
 def learned(values, **options):
-    usual = Usual(**options)
+    usual = RobustBaseline(**options)
     for value in values:
         usual.update(value)
     return usual
 
 
 def test_nothing_is_judged_while_it_warms_up():
-    usual = Usual(warm_up=5)
+    usual = RobustBaseline(warm_up=5)
     assert all(np.isnan(usual.update(value)) for value in (1.0, 9.0, 1.0, 9.0, 1.0))
     assert np.isfinite(usual.update(1.0))
 

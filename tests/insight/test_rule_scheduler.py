@@ -1,4 +1,4 @@
-"""Rules that rest over a burst say and remember what they would have, had they been asked about each record."""
+"""Rules that rest over a burst say and remember what they would have, had they been called about each record."""
 
 from collections import deque
 from dataclasses import replace
@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mindscope.insight import RULES
-from mindscope.insight.context.model_index import Anatomy
-from mindscope.insight.context.step_context import Rest
-from mindscope.insight.context.subject_table import Rows
+from mindscope.insight.context.model_index import ModelIndex
+from mindscope.insight.context.step_context import SkipWindow
+from mindscope.insight.context.subject_table import SubjectRows
 from mindscope.insight.engine import Engine
 from mindscope.insight.recording import chain
 from mindscope.insight.running_statistics import count_before_first
@@ -110,7 +110,7 @@ def remembered(value):
         return sorted(map(repr, value))
     if isinstance(value, list | tuple | deque):
         return [remembered(one) for one in value]
-    if isinstance(value, Anatomy | Rows):
+    if isinstance(value, ModelIndex | SubjectRows):
         return type(value).__name__
     if isinstance(value, np.ndarray):
         return value.tolist()
@@ -133,7 +133,7 @@ def run(structure, records, lengths):
         found += [engine.observe(one) for one in few]
         at += size
     engine.foresee(())
-    found.append(engine.observe(StepRecord(10**6, 0.0)))  # whoever rests is woken
+    found.append(engine.observe(StepRecord(10**6, 0.0)))  # closes all skip windows
     return engine, found
 
 
@@ -176,37 +176,37 @@ def test_records_that_come_otherwise_than_foreseen_are_judged_as_they_come():
     assert repr(remembered(burst._memories)) == repr(remembered(alone._memories))
 
 
-def test_a_rule_that_rests_is_not_asked_until_its_rest_is_over_and_fails_alone(caplog):
-    asked, learnt = [], []
+def test_a_rule_is_not_called_inside_its_skip_window_and_fails_alone(caplog):
+    called, learnt = [], []
 
-    def check(now, memory):
-        asked.append(now.step)
+    def check(context, memory):
+        called.append(context.step)
         return ()
 
-    def rests(stretch, memory):
-        return Rest(5, learnt.append)
+    def skip_window(lookahead, memory):
+        return SkipWindow(5, learnt.append)
 
-    def fails(stretch, memory):
+    def fails(lookahead, memory):
         raise ValueError("no such thing")
 
-    rule = replace(RULES["loss-spike"], name="rests", check=check, rests=rests)
-    other = replace(RULES["loss-spike"], name="fails", check=check, rests=fails)
-    engine = Engine({"rests": rule})
+    rule = replace(RULES["loss-spike"], name="skips", check=check, skip_window=skip_window)
+    other = replace(RULES["loss-spike"], name="fails", check=check, skip_window=fails)
+    engine = Engine({"skips": rule})
     training = Training("Adam", 0, accidents=0.0)
     records = [training.record(step) for step in range(15)]
     engine.foresee(records)
     for record in records:
         engine.observe(record)
-    assert asked == [0, 6, 12, 13, 14]  # the first comes with the structure, and the last two are not worth a look
+    assert called == [0, 6, 12, 13, 14]  # the first comes with the structure, and the last two are not worth a look
     assert learnt == [5, 5]
     engine = Engine({"fails": other})
-    asked.clear()
+    called.clear()
     engine.foresee(records)
     for record in records:
         engine.observe(record)
-    assert asked == list(range(15))
+    assert called == list(range(15))
     assert not engine.findings
-    assert "could not say" in caplog.text
+    assert "failed to find its skip window" in caplog.text
 
 
 @pytest.mark.parametrize("found", [[], [[False, False]], [[False, True], [True, False]], [[False], [False], [True]]])
