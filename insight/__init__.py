@@ -1,4 +1,4 @@
-"""From what was recorded to what is wrong: rules, live and offline diagnosis, root causes."""
+"""Diagnosis: rules over records, live and offline, and the root causes among their findings."""
 
 from .deviation import deviation
 from .diagnosis import Diagnosis, LiveDiagnosis, Verdict, diagnose

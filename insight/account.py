@@ -1,4 +1,4 @@
-"""What stands behind a root cause: how to look at its evidence, what was ruled out, and what only a person can tell."""
+"""Collects what stands behind a root cause: a query for its evidence, what was ruled out, what only a person knows."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ def account_of(
     batch: str = "",
     change: str = "",
 ) -> Account:
-    """The account of one finding of a run.
+    """Return what stands behind one finding of a run.
 
     Args:
         findings: All of the run's: what was found is not ruled out.
@@ -85,7 +85,7 @@ def account_of(
 
 
 def _is_beside(cause: str) -> bool:
-    """True for causes that exist in some trainings only; where their names were never recorded they do not apply."""
+    """Return True for a cause that only some trainings can have; without its records it does not apply."""
     return any(rule.is_optional for rule in RULES.values() if rule.cause == cause)
 
 

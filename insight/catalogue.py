@@ -1,4 +1,4 @@
-"""The page of all rules, `docs/catalogue/rules.md`; `python -m mindscope.insight.catalogue` writes it anew."""
+"""Writes the page of all rules, `docs/catalogue/rules.md`: `python -m mindscope.insight.catalogue`."""
 
 from inspect import cleandoc
 from pathlib import Path
@@ -16,7 +16,7 @@ often enough, is listed in `rules_not_run`, and an *essential* one must have run
 
 
 def rules_page() -> str:
-    """The catalogue page as Markdown: one table, then one section a rule with its docstring."""
+    """Return the catalogue page as Markdown: one table, then one section per rule with its docstring."""
     rows = [
         f"| [{rule.name}](#{rule.name}) | `{rule.cause}` | {'fact' if rule.is_fact else 'threshold'} "
         f"| {_PHASES[rule.phase]} | {', '.join(f'`{need}`' for need in rule.needs)} | {rule.warm_up} "

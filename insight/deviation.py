@@ -1,4 +1,4 @@
-"""How far each layer is from its own history, in robust standard deviations."""
+"""Measures how far each layer is from its own history, in robust standard deviations."""
 
 from typing import Final
 

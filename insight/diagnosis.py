@@ -1,4 +1,4 @@
-"""Diagnosis of a run: live as a listener of its writer, and again offline from what the store has kept."""
+"""Diagnosis of a run: live, as a listener of its writer, and offline, from the store."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ _BESIDE = frozenset({"monitor_fault", "watchpoint"})
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is wrong with a run, and from what it follows.
+    """What is wrong with a run, and what caused it.
 
     Args:
         run: Its id.
@@ -63,7 +63,7 @@ class Diagnosis:
     changes: Mapping[FindingKey, str] = field(default_factory=dict)
 
     def accounts(self) -> tuple[Account, ...]:
-        """What stands behind each root cause, in their order."""
+        """Return what stands behind each root cause, in their order."""
         follows = dict(zip((root.key for root in self.root_causes), self.follows, strict=False))
         return tuple(
             account_of(
@@ -79,20 +79,20 @@ class Diagnosis:
         )
 
     def to_json(self) -> dict[str, Json]:
-        """The document of `diagnose --json`: plain JSON values, evidence that is not finite as a string."""
+        """Return the document of `diagnose --json`: plain JSON; evidence that is not finite is a string."""
         return render_json(self)
 
     def to_text(self) -> str:
-        """The diagnosis for a terminal, root causes first, without markup."""
+        """Return the diagnosis for a terminal, root causes first, without markup."""
         return render_text(self)
 
     def to_markdown(self) -> str:
-        """The diagnosis as a Markdown section."""
+        """Return the diagnosis as a Markdown section."""
         return render_markdown(self)
 
 
 class LiveDiagnosis:
-    """A listener that asks the rules about every record on its way into the store.
+    """A listener that runs the rules on every record on its way into the store.
 
     Args:
         rank: The recording process.
@@ -105,7 +105,7 @@ class LiveDiagnosis:
         self._engine = Engine(RULES, rank=rank)
 
     def begin(self, run: Run, structure: Structure) -> None:
-        """Starts with this run; called again with the same one, takes its changed structure and keeps the histories."""
+        """Start with this run; a second call with the same run updates the structure and keeps the histories."""
         if self._run is None or self._run.id != run.id:
             self._last_step = run.last_step
             self._engine = Engine(rules_with(RULES, run.config), rank=self._rank, config=run.config)
@@ -113,16 +113,16 @@ class LiveDiagnosis:
         self._engine.learn_structure(structure)
 
     def foresee(self, records: Sequence[StepRecord]) -> None:
-        """Takes the records that will be observed next, one by one."""
+        """Take the records that will be observed next, one by one."""
         self._engine.foresee(records)
 
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
-        """The findings that this record gives rise to."""
+        """Return the findings of this record."""
         self._last_step = max(self._last_step, record.step)
         return self._engine.observe(record)
 
     def end(self) -> tuple[Finding, ...]:
-        """Nothing: every rule speaks as soon as it can, so that a killed run loses no finding."""
+        """Return no findings: every rule reports as soon as it can, so a killed run loses none."""
         return ()
 
     @property
@@ -131,13 +131,13 @@ class LiveDiagnosis:
         return self._engine.findings
 
     def diagnosis(self) -> Diagnosis:
-        """The diagnosis of what has been seen so far, as of a running run: how it ends only its store can tell."""
+        """Return the diagnosis so far, as of a running run; only the store knows how a run ended."""
         found = _conclude(self._run.id if self._run else "", "running", [self._engine])
         return replace(found, last_step=self._last_step)
 
 
 def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
-    """The diagnosis of a stored run, finished or not: the same findings as live, from the same engine.
+    """Diagnose a stored run, finished or not, with the engine of the live diagnosis.
 
     Args:
         store: Where the run is.
@@ -166,7 +166,7 @@ def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
 
 
 def _replay(store: Store, run: str, rank: int, engine: Engine) -> None:
-    """Nothing; the engine sees every record of the rank, and before it the structure that the model had then."""
+    """Show the engine every record of the rank, each after the structure that the model had then."""
     former = deque(store.former_structures(run, rank=rank))
     newest = store.structure(run, rank=rank)
     engine.learn_structure(former[0].structure if former else newest)
@@ -198,7 +198,7 @@ def _conclude(run: str, state: RunState, engines: list[Engine]) -> Diagnosis:
 def concluded(
     diagnosis: Diagnosis, findings: Iterable[Finding], reasons: Mapping[str, str], structure: Structure | None
 ) -> Diagnosis:
-    """The diagnosis with these findings: in order, folded under their causes, and judged.
+    """Return the diagnosis with these findings: sorted, folded under their root causes, and judged.
 
     Args:
         reasons: Why rules could not run.

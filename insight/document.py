@@ -1,4 +1,4 @@
-"""Findings and diagnoses as a program reads them: the JSON document.
+"""Writes findings and diagnoses as JSON documents.
 
 JSON knows no NaN and no infinity, so evidence that is not finite is written as the strings "NaN", "Infinity" and
 "-Infinity", which `float()` reads back.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def finding_to_json(finding: Finding) -> dict[str, Json]:
-    """The finding as the JSON object of `diagnose --json`."""
+    """Return the finding as the JSON object of `diagnose --json`."""
     return {
         "rule": finding.rule,
         "cause": finding.cause,
@@ -34,7 +34,7 @@ def finding_to_json(finding: Finding) -> dict[str, Json]:
 
 
 def render_json(diagnosis: "Diagnosis") -> dict[str, Json]:
-    """The document of `diagnose --json`; every value of it is plain JSON."""
+    """Return the document of `diagnose --json`; every value is plain JSON."""
     return {
         "run": diagnosis.run,
         "verdict": diagnosis.verdict,

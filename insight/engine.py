@@ -1,4 +1,4 @@
-"""The one engine that shows records to the rules: inside the run as they pass, and again when they are replayed.
+"""The engine that shows records to the rules: during the run, and again when a stored run is replayed.
 
 Its findings depend on the structure and the records alone, never on time, threads or chance; so the live diagnosis and
 the offline one agree bit for bit.
@@ -27,7 +27,7 @@ _KINDS = 256
 
 
 class Engine:
-    """Rules with their memories, for one rank of one run.
+    """The rules and their states, for one rank of one run.
 
     Args:
         rules: Which rules to ask.
@@ -62,7 +62,7 @@ class Engine:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found so far, by first step and data flow; a later word on a finding replaces the earlier."""
+        """All findings so far, by first step and data flow; a later finding with the same key replaces the earlier."""
         found = tuple(self._findings.values())  # in one piece: the writer's thread may be adding to it
         return tuple(sorted(found, key=appearance))
 
@@ -72,17 +72,17 @@ class Engine:
         return self._model.structure
 
     def learn_structure(self, structure: Structure) -> None:
-        """Takes the structure, or its change; histories are kept."""
+        """Take the structure, or its change; histories are kept."""
         self._model = ModelIndex(structure, self._expected_frozen)
         self._is_new = True
         self._forget_kinds()
 
     def foresee(self, records: Sequence[StepRecord]) -> None:
-        """Takes the records that will be observed next, one by one: what rules ask of each is worked out for all."""
+        """Take the records that will be observed next, so that their statistics are computed together."""
         self._burst = Burst(records)
 
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
-        """The findings that this record gives rise to; a rule that raises is switched off and reported as one."""
+        """Return the findings of this record; a rule that raises is switched off and reported."""
         self._changes.learn(record)
         context = StepContext(record, self._rows, self._model, self._rank, self._bound, self._burst, self._changes)
         found = self._close_skip_windows(context)
@@ -135,7 +135,7 @@ class Engine:
         return found
 
     def _kind(self, context: StepContext) -> RecordKind:
-        """What the record carries, and the rules that need something of it; most records of a run carry the same."""
+        """Return what the record carries and which rules to call; most records of a run are of one kind."""
         record = context.record
         key = (*context.subjects, None, *record.scalars, None, *[event.kind for event in record.events], self._is_new)
         kind = self._kinds.get(key)
@@ -152,13 +152,13 @@ class Engine:
         return kind
 
     def _forget_kinds(self) -> None:
-        """Counts what the kinds of records have carried so far; they are made anew."""
+        """Count what the kinds of records have carried so far, and drop them."""
         self._counted = self._seen()
         self._kinds.clear()
         self._scheduler.stop()
 
     def _seen(self) -> dict[str, int]:
-        """By what rules need: the records that carried it."""
+        """Return how many records carried each need."""
         seen = dict(self._counted)
         for kind in list(self._kinds.values()):  # in one piece: the writer's thread may be adding to it
             for need in kind.carries:
@@ -166,14 +166,14 @@ class Engine:
         return seen
 
     def run(self) -> tuple[str, ...]:
-        """Rules that have seen all that they need, often enough for their silence to mean something."""
+        """Return the rules that have seen all they need often enough, so that their silence means something."""
         seen = self._seen()
         return tuple(
             rule.name for rule in self._rules.values() if all(seen.get(need, 0) >= rule.warm_up for need in rule.needs)
         )
 
     def not_run(self) -> dict[str, str]:
-        """For every rule whose silence means nothing: why."""
+        """Return why the silence of each other rule means nothing."""
         reasons = {event.site: str(event.data["error"]) for event in self._faults}
         seen = self._seen()
         for rule in self._rules.values():
@@ -188,7 +188,7 @@ class Engine:
         return dict(sorted(reasons.items()))
 
     def _watch(self, config: Mapping[str, Json]) -> None:
-        """Takes the watchpoints that a person has set while the training runs; those that stay keep their memories."""
+        """Take the watchpoints that a person set during the training; unchanged ones keep their states."""
         kept = {name: rule for name, rule in self._rules.items() if not name.startswith(PREFIX)}
         self._rules = rules_with(kept, config)
         self._forget_kinds()
@@ -197,7 +197,7 @@ class Engine:
                 self._memories[name] = rule.memory() if rule.memory else None
 
     def _fault(self, rule: Rule, context: StepContext, error: Exception) -> Finding:
-        """The rule is switched off, and this says so."""
+        """Switch the rule off and return a finding about it."""
         _log.warning("rule %s failed at step %d and is switched off", rule.name, context.step, exc_info=True)
         del self._rules[rule.name]
         self._forget_kinds()

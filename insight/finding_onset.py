@@ -1,4 +1,4 @@
-"""What a finding began with: its batch, and the change of the model's modules just before it."""
+"""Describes what a finding began with: its batch, and a change of the model's modules just before."""
 
 import math
 from collections import deque
@@ -37,7 +37,7 @@ class Batches:
         self._steps: dict[int, dict[str, list[int]]] = {}
 
     def learn(self, record: StepRecord) -> None:
-        """Takes the batch of the step, or of one of its micro-steps."""
+        """Take the batch of the step, or of one of its micro-steps."""
         for scalar, _, _ in _TOLD:
             value = record.scalars.get(scalar)
             if value is None or not math.isfinite(value):
@@ -49,7 +49,7 @@ class Batches:
             self._steps[record.step].setdefault(scalar, []).append(int(value))
 
     def of(self, finding: Finding) -> str:
-        """The batch of the finding's first step, such as `number 7, checksum ab`.
+        """Return the batch of the finding's first step, such as `number 7, checksum ab`.
 
         Empty for what no single batch can be the cause of, and where neither was recorded.
         """
@@ -84,7 +84,7 @@ _HABIT, _NAMED = 5, 3
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Modules that joined, were exchanged or went.
+    """Modules that were added, replaced or removed.
 
     Args:
         step: The step of the first forward with the model as it is since.
@@ -104,7 +104,7 @@ class Change:
         return np.array([is_any or site.startswith(inside) for site in sites], dtype=np.bool_)
 
     def since(self, step: int) -> str:
-        """The change as it is told of something that began at the step."""
+        """Return the change in words, relative to the step at which something began."""
         behind = step - self.step
         apart = "in this very step" if not behind else f"{behind} step{'s' if behind > 1 else ''} before"
         return f"{self.modules} at step {self.step}, {apart}"
@@ -117,12 +117,12 @@ class Changes:
     newest: deque[Change] = field(default_factory=lambda: deque(maxlen=_HABIT))
 
     def learn(self, record: StepRecord) -> None:
-        """Takes the change of the step; a model that changes before its first step has not been trained otherwise."""
+        """Take the changes of the step; changes before the first step do not count."""
         for event in record.events:
             self.hear(event)
 
     def hear(self, event: Event) -> None:
-        """Takes what the event tells of modules, if it does."""
+        """Take the event if it reports changed modules."""
         if event.kind == "modules_changed" and event.step > 0:
             sites, count = tuple(words(event, "sites")), number(event, "count")
             named = [display_site(site) for site in sites[:_NAMED]]
@@ -138,7 +138,7 @@ class Changes:
         return found
 
     def before(self, step: int) -> Change | None:
-        """The newest change at most `JUST_BEFORE` steps before; None without one, and where changes are habit."""
+        """Return the newest change at most `JUST_BEFORE` steps before; None without one, or if changes are frequent."""
         steps = [change.step for change in self.newest]
         if len(steps) == _HABIT and all(late - early <= JUST_BEFORE for early, late in pairwise(steps)):
             return None
@@ -146,7 +146,7 @@ class Changes:
         return near[-1] if near else None
 
     def of(self, finding: Finding) -> str:
-        """The change that the finding began at or soon behind; empty where none can matter."""
+        """Return the change at or shortly before the finding's first step, in words; empty if none can matter."""
         if finding.cause in _ELSEWHERE:
             return ""
         change = self.before(finding.first_step)
@@ -154,7 +154,7 @@ class Changes:
 
 
 def change_at(finding: Finding, events: Iterable[Event]) -> str:
-    """The change that a stored finding began at or soon behind; empty where none can matter.
+    """Return the change at or shortly before a stored finding, in words; empty if none can matter.
 
     Args:
         events: Of its rank, oldest first.

@@ -1,4 +1,4 @@
-"""The loss around a model's weights: over two random directions, along the training's own path, between two runs."""
+"""The loss around a model's weights: along random directions, along the training's path, between two runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -65,7 +65,7 @@ class Plane:
     explained: tuple[float, float] = (float("nan"), float("nan"))
 
     def at(self, x: float, y: float) -> dict[str, NDArray[Any]]:
-        """The parameters at a point, computed in float64, in the center's own dtypes."""
+        """Return the parameters at a point, computed in float64, in the center's dtypes."""
         return {
             name: (value.astype(np.float64) + x * self.first[name] + y * self.second[name]).astype(value.dtype)
             for name, value in self.center.items()
@@ -73,7 +73,7 @@ class Plane:
 
 
 def through(weights: Weights, *, seed: int = 0, extent: float = 1.0) -> Plane:
-    """The plane through the weights along two random, filter-normalised directions.
+    """Return the plane through the weights along two random, filter-normalised directions.
 
     Args:
         extent: How far it goes on either side; 1 is as far as the weights are from zero.
@@ -85,7 +85,7 @@ def through(weights: Weights, *, seed: int = 0, extent: float = 1.0) -> Plane:
 
 
 def filter_normalised(weights: Weights, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
-    """A normal direction each of whose filters has the norm of the weights' own; zero in vectors and scalars.
+    """Return a random direction whose filters have the norms of the weights' filters; zero in vectors and scalars.
 
     A filter is one index of the first axis. So a network and its rescaled twin, whose layers are `a` and `1 / a` times
     as large, show the same landscape. Biases and the gains of normalisation stay as they are.
@@ -107,7 +107,7 @@ def filter_normalised(weights: Weights, rng: np.random.Generator) -> dict[str, N
 
 
 def along_path(snapshots: Mapping[int, Weights]) -> Plane:
-    """The plane through the last weights along the two principal components of the way there.
+    """Return the plane through the last weights along the two principal components of the training's path.
 
     Args:
         snapshots: The weights at three steps or more.
@@ -140,7 +140,7 @@ def along_path(snapshots: Mapping[int, Weights]) -> Plane:
 
 
 def _range(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Some way around the values; a straight path, without width, gets a tenth of nothing and more."""
+    """Return the values' range with a margin; a straight path, which has no width, gets 1e-6."""
     low, high = float(values.min()), float(values.max())
     margin = _MARGIN * (high - low) or 1e-6
     return low - margin, high + margin
@@ -209,7 +209,7 @@ class Surface:
 def surface(
     loss: Loss, plane: Plane, *, resolution: int = 21, progress: Callable[[float], None] | None = None
 ) -> Surface:
-    """The loss at `resolution * resolution` points of the plane, one call each, and one at its center.
+    """Compute the loss at `resolution * resolution` points of the plane, one call each, and at its center.
 
     Args:
         resolution: Points on each axis; odd ones have the center of a symmetric plane among them.
@@ -231,7 +231,7 @@ def surface(
 
 
 def between(loss: Loss, first: Weights, last: Weights, *, points: int = 21) -> tuple[tuple[float, float], ...]:
-    """(share of the way, loss) on the straight line from one set of weights to another, both ends included.
+    """Yield (share of the way, loss) on the straight line between two sets of weights, both ends included.
 
     Reference:
         Goodfellow et al. 2015, arXiv:1412.6544, section 3: a barrier shows as a hill between two runs.
@@ -249,7 +249,7 @@ _ALL = 1_000_000_000
 
 
 def dumped_weights(store: Store, run: Run, blobs: Blobs, *, rank: int = 0) -> dict[int, Weights]:
-    """The weights by step, of those steps at which all that were ever dumped are there.
+    """Return the weights by step, for the steps at which every dumped weight is present.
 
     Raises:
         InvalidLandscape: The run has dumped none.
@@ -272,7 +272,7 @@ def dumped_weights(store: Store, run: Run, blobs: Blobs, *, rank: int = 0) -> di
 
 
 def write_surface(store: Store, surface: Surface, *, parent: str | None = None, name: str = "landscape") -> Run:
-    """The run of kind `evaluation` that now holds the surface.
+    """Write the surface into a run of kind `evaluation` and return that run.
 
     Args:
         parent: The training that the weights are of: its id, name, or `latest`.
@@ -288,7 +288,7 @@ def write_surface(store: Store, surface: Surface, *, parent: str | None = None, 
 
 
 def stored_surfaces(store: Store, run: str, *, limit: int = 1000) -> tuple[tuple[Run, Surface], ...]:
-    """The surfaces of the run and of its evaluations, newest first.
+    """Return the surfaces of the run and of its evaluations, newest first.
 
     Args:
         limit: How many of the store's newest runs are looked at.
@@ -298,7 +298,7 @@ def stored_surfaces(store: Store, run: str, *, limit: int = 1000) -> tuple[tuple
 
 
 def surfaces_in(store: Store, run: str) -> tuple[Surface, ...]:
-    """The surfaces that a run holds itself, in their order; evaluations of it are runs of their own."""
+    """Return the surfaces that a run itself holds, in order; its evaluations are separate runs."""
     return tuple(_surface(event.data) for event in store.events(run, kind=_KIND))
 
 

@@ -1,4 +1,4 @@
-"""The model of a run as a graph with statistics at every node, and the difference between the models of two runs."""
+"""The model of a run as a graph with statistics at every node, and the difference between two such graphs."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ class Values:
     by_site: Mapping[str, float]
 
     def of(self, module: str, parameters: Sequence[str]) -> float | None:
-        """The module's own value, or that over its parameters; None where neither was recorded.
+        """Return the module's own value, or the one over its parameters; None if neither was recorded.
 
         Norms of parameters add up in squares, counts as they are; of anything else the largest is shown, since what
         stands out is what is looked for. NaN of one is NaN of all.
@@ -57,7 +57,7 @@ class Values:
 
 
 def values_at(store: Store, run: str, metric: str, *, rank: int = 0, step: int | None = None) -> Values:
-    """The metric at the newest step at or before `step` that has it."""
+    """Return the metric at the newest step at or before `step` that has it."""
     newest = _newest(store, run, metric, rank, step)
     if newest is None:
         return Values(metric, -1, {})
@@ -73,7 +73,7 @@ def values_at(store: Store, run: str, metric: str, *, rank: int = 0, step: int |
 
 
 def _newest(store: Store, run: str, metric: str, rank: int, step: int | None) -> Matrix | None:
-    """The metric in the last steps that have it, each a column: looked for ever further back."""
+    """Return the metric in the last steps that have it; search in ever larger ranges backwards."""
     end = next((record.step for record in store.replay(run, rank=rank, last=step, limit=1)), -1)
     first, width = end + 1, _WIDTH
     while first > 0:
@@ -145,14 +145,14 @@ class ModelGraph:
     edges: tuple[Edge, ...]
 
     def children(self, site: str) -> tuple[GraphNode, ...]:
-        """The modules right inside of one, in call order."""
+        """Return the direct children of a module, in call order."""
         return tuple(node for node in self.nodes if node.parent == site)
 
 
 def model_graph(
     store: Store, run: str, *, rank: int = 0, step: int | None = None, metrics: Sequence[str] = METRICS
 ) -> ModelGraph:
-    """The graph of the rank's model; without nodes where no structure was recorded.
+    """Return the graph of the rank's model; it has no nodes if no structure was recorded.
 
     Args:
         step: At or before which values are read; the newest by default.
@@ -205,7 +205,7 @@ def _is_inside(site: str, module: str) -> bool:
 
 
 def _parent_of(site: str, sites: set[str]) -> str | None:
-    """The nearest module around a site that is known; None for the root."""
+    """Return the nearest known module around a site; None for the root."""
     while site:
         site = site.rpartition(".")[0]
         if site in sites:
@@ -259,12 +259,12 @@ class GraphDifference:
     nodes: tuple[NodeDifference, ...]
 
     def count(self, status: Status) -> int:
-        """How many modules are so."""
+        """Return how many modules have the status."""
         return sum(node.status == status for node in self.nodes)
 
 
 def graph_difference(first: ModelGraph, second: ModelGraph) -> GraphDifference:
-    """The difference of two graphs; renamed modules are paired by their order and class."""
+    """Return the difference of two graphs; renamed modules are paired by order and class."""
     pairs = align(_structure(first), _structure(second)).pairs
     others = {node.site: node for node in second.nodes}
     matched = set(pairs.values())

@@ -1,4 +1,4 @@
-"""A diagnosis as a person reads it: text for a terminal, and Markdown for an issue or a pull request."""
+"""Renders a diagnosis as text for a terminal, and as Markdown for an issue or a pull request."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +33,7 @@ _COUNT = 1e7
 
 
 def render_text(diagnosis: "Diagnosis") -> str:
-    """The diagnosis for a terminal, root causes first, without markup."""
+    """Return the diagnosis for a terminal, root causes first, without markup."""
     lines = [f"{diagnosis.run}: {diagnosis.verdict} - {_meaning(diagnosis)}"]
     lines += _beside(diagnosis)
     for number, (finding, account) in enumerate(zip(diagnosis.root_causes, diagnosis.accounts(), strict=True), 1):
@@ -46,7 +46,7 @@ def render_text(diagnosis: "Diagnosis") -> str:
 
 
 def render_markdown(diagnosis: "Diagnosis") -> str:
-    """The diagnosis as a Markdown section."""
+    """Return the diagnosis as a Markdown section."""
     lines = [f"## {diagnosis.run}: {diagnosis.verdict}", "", f"{_meaning(diagnosis).capitalize()}."]
     for line in _beside(diagnosis):
         lines += ["", line]
@@ -68,13 +68,13 @@ def _meaning(diagnosis: "Diagnosis") -> str:
 
 
 def _beside(diagnosis: "Diagnosis") -> list[str]:
-    """How the run ended, and what a budget has left out of it; nothing of one that finished in full."""
+    """Return how the run ended and what a budget left out; empty for a run that finished in full."""
     thinned = "" if diagnosis.thinned is None else f"schedule: {diagnosis.thinned.to_text()}"
     return [line for line in (_ending(diagnosis), thinned) if line]
 
 
 def _ending(diagnosis: "Diagnosis") -> str:
-    """How the run ended, in one line; nothing of one that finished."""
+    """Return how the run ended, in one line; empty for a run that finished."""
     where = f"at step {diagnosis.last_step}" if diagnosis.last_step >= 0 else "before its first step"
     if diagnosis.state == "finished":
         return ""
@@ -99,7 +99,7 @@ def _headline(finding: Finding, diagnosis: "Diagnosis") -> str:
 
 
 def _evidence(finding: Finding) -> str:
-    """Every number with its name; NaN stands for what is not known, but where it is what was found."""
+    """Return every number with its name; leave out NaN (unknown) unless NaN is what was found."""
     is_found = finding.cause in NON_FINITE
     known = {name: value for name, value in finding.evidence.items() if is_found or not math.isnan(value)}
     return ", ".join(f"{name.replace('_', ' ')} {_number(value)}" for name, value in known.items())
@@ -140,7 +140,7 @@ def _certainty(account: Account, finding: Finding) -> str:
 
 
 def _rest(diagnosis: "Diagnosis") -> Iterator[tuple[str, list[str]]]:
-    """What is no root cause and follows from none, by how much it matters, and the rules that could not run."""
+    """Yield the findings that are not folded under a root cause, by severity, and the rules that could not run."""
     shown = {finding.key for group in (diagnosis.root_causes, *diagnosis.follows) for finding in group}
     rest = [finding for finding in diagnosis.findings if finding.key not in shown]
     matters = [finding for finding in rest if finding.severity != "info"]
@@ -154,7 +154,7 @@ def _rest(diagnosis: "Diagnosis") -> Iterator[tuple[str, list[str]]]:
 
 
 def _grouped(findings: Iterable[Finding]) -> Iterator[tuple[str, str]]:
-    """A severity and a phrase for each rule: where and when it spoke first, and at how many places more."""
+    """Return one phrase per severity and rule: where and when it fired first, and at how many more places."""
     by_rule = sorted(findings, key=lambda finding: (finding.severity, finding.rule))
     groups = [list(group) for _, group in groupby(by_rule, key=lambda finding: (finding.severity, finding.rule))]
     for group in sorted(groups, key=lambda group: min(finding.first_step for finding in group)):

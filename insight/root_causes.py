@@ -1,4 +1,4 @@
-"""Which findings are causes and which only follow: the earliest in time and data flow whose parents are healthy."""
+"""Separates root causes from their consequences: the earliest in time and data flow whose parents are healthy."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -103,25 +103,25 @@ AFTER_NON_FINITE: Final[_Causes] = _ANY | {"missing_optimizer_step", "frozen_par
 
 
 def may_follow(cause: str, effect: str) -> bool:
-    """True when the second word may be a consequence of the first."""
+    """Return True when the second cause may be a consequence of the first."""
     if cause in NON_FINITE:
         return effect in AFTER_NON_FINITE
     return effect in CONSEQUENCES.get(cause, frozenset())
 
 
 def explains_anything(cause: str) -> bool:
-    """True for causes that are enough of an answer to make a word of last resort superfluous."""
+    """Return True for causes that are answer enough to make a cause of last resort superfluous."""
     return cause not in LAST_RESORT and cause not in _BESIDE
 
 
 def possible_causes(effect: str) -> tuple[str, ...]:
-    """The words from which this one may follow, sorted: what has to be ruled out before it is believed."""
+    """Return the causes that this one may follow from, sorted; they must be ruled out first."""
     causes = {*CONSEQUENCES, *NON_FINITE}
     return tuple(sorted(cause for cause in causes if cause != effect and may_follow(cause, effect)))
 
 
 class Ancestry:
-    """The data flow among the modules of the first forward, asked by site.
+    """The data flow among the modules of the first forward, by site.
 
     A site is a module, a module with others inside, or a parameter; sites that were never called lead nowhere.
 
@@ -145,13 +145,13 @@ class Ancestry:
         return any(modules & self._before(site) for site in targets)
 
     def _modules(self, site: str) -> frozenset[str]:
-        """The modules that the site stands for: itself and all inside, or the one that owns the parameter."""
+        """Return the modules that the site stands for: itself and all inside, or the owner of the parameter."""
         owner = site if site in self._inputs else site.rpartition(".")[0]
         inside = {name for name in self._inputs if name == owner or name.startswith(f"{owner}.")}
         return frozenset(inside) if owner else frozenset()
 
     def _before(self, site: str) -> frozenset[str]:
-        """Every module from which values flow into this one."""
+        """Return every module from which values flow into this one."""
         if site not in self._ancestors:
             found: set[str] = set()
             waiting = list(self._inputs.get(site, ()))
@@ -170,7 +170,7 @@ _NOWHERE: Final = Ancestry(Structure())
 
 
 def root_causes(findings: Sequence[Finding], structure: Structure | None = None) -> tuple[Finding, ...]:
-    """The findings from which the others follow, facts first, then the earliest, at most `LIMIT`.
+    """Return the findings that explain the others: facts first, then the earliest, at most `LIMIT`.
 
     What the run has recovered from comes behind what it has not, and what only costs time comes last. Where there are
     more than `LIMIT`, errors are kept rather than warnings.
@@ -182,7 +182,7 @@ def root_causes(findings: Sequence[Finding], structure: Structure | None = None)
 
 
 def leading(roots: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Of findings that follow from no other those that are named as root causes, in the order of `root_causes`."""
+    """Return the root findings that are named as root causes, in the order of `root_causes`."""
     ranked = sorted(roots, key=_rank)
     kept = sorted(ranked, key=lambda root: root.severity != "error")[:LIMIT]
     return tuple(root for root in ranked if root in kept)
@@ -195,7 +195,7 @@ def _rank(root: Finding) -> tuple[bool, bool, bool]:
 def folded(
     findings: Sequence[Finding], structure: Structure | None = None
 ) -> tuple[tuple[Finding, tuple[Finding, ...]], ...]:
-    """Every finding that follows from no other, earliest first, with all that follow from it, directly or by others.
+    """Return every finding that follows from no other, earliest first, with all findings that follow from it.
 
     Notices (severity info), faults of the monitor itself and a person's watchpoints are never the cause of what the
     model does, and follow from nothing.
@@ -218,7 +218,7 @@ def folded(
 
 
 def _top(parent: Sequence[int], at: int) -> int:
-    """Where the way from a finding to what it follows from ends."""
+    """Return the finding at the end of the chain of causes."""
     while parent[at] != at:
         at = parent[at]
     return at
@@ -256,7 +256,7 @@ def _is_just_before(cause: Finding, finding: Finding) -> bool:
 
 
 def is_alike(finding: Finding, other: Finding) -> bool:
-    """True for two words of one rule that began together: one thing that shows at several sites or ranks."""
+    """Return True for two findings of one rule that began together: one problem at several sites or ranks."""
     return (finding.rule, finding.first_step) == (other.rule, other.first_step)
 
 
@@ -267,7 +267,7 @@ def _follows(cause: Finding, finding: Finding) -> bool:
 
 
 def _is_open_to(cause: Finding, finding: Finding) -> bool:
-    """Whether the cause was judged over a window in which the finding began, and may itself be its consequence."""
+    """Return whether the cause was judged over a window in which the finding began, and may itself follow from it."""
     is_windowed = cause.cause in WINDOWED and cause.confidence < 1 and finding.cause not in WINDOWED
     return is_windowed and may_follow(finding.cause, cause.cause) and finding.first_step <= cause.step
 
@@ -285,5 +285,5 @@ def _matters(finding: Finding) -> bool:
 
 
 def appearance(finding: Finding) -> tuple[int, tuple[int, int, int], int, str, str]:
-    """What findings are sorted by: the first step, then the place in that step's data flow."""
+    """Return the sort key of findings: first step, then position in that step's data flow."""
     return (finding.first_step, finding.order, finding.rank, finding.rule, finding.site)

@@ -1,4 +1,4 @@
-"""What an overhead budget has left out of a run: since when, how much, and of what."""
+"""Describes what an overhead budget left out of a run: since when, how much, and of which subjects."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleThinning:
-    """What the budget of one rank has left out, lately.
+    """What the overhead budget of one rank has left out.
 
     Args:
         since: The step behind which less than what was due was recorded.
@@ -57,7 +57,7 @@ class ScheduleThinning:
     joined: Mapping[str, int] = field(default_factory=dict)
 
     def to_text(self) -> str:
-        """A line in words."""
+        """Return the thinning in one line."""
         rank = f" on rank {self.rank}" if self.rank else ""
         when = f"since step {self.since}" if self.factor != 1 else f"from step {self.since} to {self.changed}"
         why = f"by the overhead budget of {_percent(self.budget)}"
@@ -67,7 +67,7 @@ class ScheduleThinning:
         return f"thinned{rank} {when} {why}: {', '.join(self._course())}; of {what}"
 
     def _course(self) -> Iterator[str]:
-        """How much was left out, decision by decision."""
+        """Yield how much was left out, decision by decision."""
         first, *later = self.decisions
         yield f"one in {first.factor} due steps (a recorded one had cost {_percent(first.share)} of a step)"
         newest = later[max(len(later) - _TOLD + 1, 0) :]
@@ -80,7 +80,7 @@ class ScheduleThinning:
 
 
 def thinning_of(store: Store, run: str, ranks: Sequence[int] = (0,)) -> ScheduleThinning | None:
-    """What the budget of the run has left out on the rank that it has thinned most; None where it has left out nothing.
+    """Return what the run's budget left out on its most thinned rank; None if it left out nothing.
 
     Args:
         run: Its id.
@@ -133,7 +133,7 @@ def _percent(share: float) -> str:
 
 
 class _Known:
-    """What the run has recorded anything of.
+    """The subjects of which the run has recorded anything.
 
     Args:
         layouts: Its streams; histograms have none.
@@ -143,6 +143,6 @@ class _Known:
         self._names = {part for layout in layouts for part in (layout.subject, layout.subject.partition("/")[0])}
 
     def of(self, names: Json) -> list[str]:
-        """Those of the names of which there is a stream, and histograms; all where nothing has one."""
+        """Return the names that were recorded, and histograms; all names if the run recorded nothing."""
         every = [str(name) for name in names] if isinstance(names, list) else []
         return [name for name in every if name in self._names or name == "histogram"] if self._names else every

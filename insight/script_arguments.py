@@ -1,4 +1,4 @@
-"""The words of a script's call by the names that they belong to, so that those of two calls can be compared."""
+"""Names the arguments of a script, so that two calls can be compared."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _NUMBER: Final = re.compile(r"-?[0-9.]")
 
 
 def named_arguments(host: Mapping[str, Json]) -> dict[str, Json]:
-    """Values by name: `--lr 3` and `lr=3` are `lr`, a switch is true, other words go by their place, from 1.
+    """Return the arguments by name: `--lr 3` and `lr=3` are `lr`, a switch is true, other words count from 1.
 
     What is given several times is a list. A word behind a name that has no value yet is taken for its value.
 

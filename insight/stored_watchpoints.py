@@ -1,4 +1,4 @@
-"""Conditions put to a run that is over: to the series that it recorded, and to the whole tensors that it dumped."""
+"""Checks watchpoint conditions on a stored run: on its series, and on the tensors that it dumped."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -21,7 +21,7 @@ _STATISTICS: Final = (
 
 
 def watch_series(store: Store, run: Run, conditions: Sequence[str], *, rank: int = 0) -> tuple[Finding, ...]:
-    """Where the conditions hold in what the run recorded, by step.
+    """Return where the conditions hold in what the run recorded, by step.
 
     Raises:
         InvalidName: A condition is not understood.
@@ -32,7 +32,7 @@ def watch_series(store: Store, run: Run, conditions: Sequence[str], *, rank: int
 def watch_dumps(
     store: Store, run: Run, blobs: Blobs, conditions: Sequence[str], *, rank: int = 0
 ) -> tuple[Finding, ...]:
-    """Where the conditions hold in the tensors that the run dumped, by step.
+    """Return where the conditions hold in the tensors that the run dumped, by step.
 
     Steps are those in which tensors were dumped, so that `for 3 steps` means three dumps in a row. A statistic that the
     run never recorded can be asked for here, for the tensors are there.

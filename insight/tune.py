@@ -1,4 +1,4 @@
-"""Hyper-parameter search whose trials are runs of the store: Optuna proposes, findings prune, the store remembers.
+"""Hyper-parameter search: Optuna proposes trials, findings prune them, and each trial is a run of the store.
 
     def train(attempt):
         lr = attempt.trial.suggest_float("lr", 1e-4, 1.0, log=True)
@@ -67,7 +67,7 @@ class Ledger:
         self._writer: RunWriter | None = None
 
     def add(self, trial: Trial) -> None:
-        """Nothing; the trial is remembered, and its run is tagged with the objective."""
+        """Store the trial, and tag its run with the objective."""
         scalars = {"trial/objective": trial.value} if trial.value == trial.value else {}
         event = Event(_KIND, trial.number, data=asdict(trial))
         self._open.write([StepRecord(trial.number, time.time(), scalars=scalars, events=(event,))])
@@ -97,7 +97,7 @@ def _read(event: Event) -> Trial:
 
 
 class Attempt:
-    """What a training is given: it asks `trial` for its parameters, and is told when to stop.
+    """One trial as the training sees it: it gives parameters and says when to stop.
 
     Attributes:
         trial: Optuna's own, to ask for parameters.
@@ -120,7 +120,7 @@ class Attempt:
         return {**self.trial.params, "study": self._study, "trial": self.number}
 
     def report(self, step: int, value: float, findings: Iterable[Finding] = ()) -> bool:
-        """Whether the training should stop: a finding is bad enough, or Optuna's pruner gives it up.
+        """Return whether the training should stop: a finding is severe enough, or Optuna's pruner says so.
 
         Args:
             value: What the trial would return now.
@@ -164,7 +164,7 @@ def search(
     pruner: "optuna.pruners.BasePruner | None" = None,
     seed: int = 0,
 ) -> Search:
-    """The trials of the study, those of earlier searches under its name included: it goes on where they ended.
+    """Run new trials of the study and return all; earlier searches of the same name are continued.
 
     Args:
         train: One training: asks for its parameters, records itself as the run `attempt.name` of this store, returns
@@ -205,7 +205,7 @@ def _run(
     store: Store,
     ledger: Ledger,
 ) -> Trial:
-    """One trial, told to Optuna and remembered."""
+    """Run one trial; report it to Optuna and store it."""
     states = optuna.trial.TrialState
     try:
         value = float(train(attempt))

@@ -1,4 +1,4 @@
-"""Watchpoints: conditions that a person sets, asked by the same engine as the rules."""
+"""Watchpoints: conditions that a person sets; the engine checks them like rules."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class Watchpoint:
 
 
 def watchpoints_of(config: Mapping[str, Json]) -> tuple[Watchpoint, ...]:
-    """The watchpoints that a run's configuration names under `watchpoints`: lines, or mappings around one.
+    """Return the watchpoints of a run's configuration: lines, or mappings around one.
 
     Raises:
         InvalidName: A condition is not understood.
@@ -89,7 +89,7 @@ _COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A place at which a condition has held for as many steps as it asks.
+    """A site at which a condition has held for the required number of steps.
 
     Args:
         value: The number that was compared; the count of elements where a content was looked for.
@@ -105,7 +105,7 @@ class Hit:
 
 @dataclass(slots=True)
 class _SubjectState:
-    """What must be remembered of one subject."""
+    """The state of a watchpoint for one subject."""
 
     streaks: Streaks = field(default_factory=Streaks)
     chosen: dict[int, Mask] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Holding:
         self._scalar = _SubjectState()
 
     def hits(self, context: StepContext) -> tuple[Hit, ...]:
-        """The places where the condition has just become true: once for every time that it does."""
+        """Return the sites where the condition has just become true; each time counts once."""
         if self._condition.subject == "scalar":
             found = [*self._scalar_hits(context)]
         else:
@@ -158,7 +158,7 @@ class Holding:
             yield Hit(table.rows.sites[row], metric, float(values[row]), since)
 
     def _look(self, watched: _SubjectState, table: Table) -> tuple[Mask, Floats, str]:
-        """Where it holds, the number that tells so, and which statistic that number is."""
+        """Return where the condition holds, the numbers that show it, and their statistic."""
         condition = self._condition
         if condition.test in _COUNTS:
             names = [name for name in _COUNTS[condition.test] if name in table.rows.column]
@@ -173,7 +173,7 @@ class Holding:
         return _holds(values, condition), values, condition.statistic
 
     def _changed(self, watched: _SubjectState, values: Floats, present: Mask | None = None) -> Floats:
-        """The values, or by how much they have changed where that is what the condition asks."""
+        """Return the values, or their relative change if the condition asks for it."""
         if not self._condition.is_change:
             return values
         before = _padded(watched.before, values.shape)
@@ -182,7 +182,7 @@ class Holding:
             return np.abs(values - before) / np.abs(before)
 
     def _chosen(self, watched: _SubjectState, table: Table) -> Mask:
-        """Rows whose site the glob takes; the rows of a subject are only ever added."""
+        """Return the rows whose site matches the glob."""
         sites = table.rows.sites
         if len(sites) not in watched.chosen:
             chosen = [fnmatchcase(display_site(site), self._condition.sites) for site in sites]
@@ -190,7 +190,7 @@ class Holding:
         return watched.chosen[len(sites)]
 
     def _new(self, watched: _SubjectState, holds: Mask, present: Mask, step: int) -> Iterator[tuple[int, int]]:
-        """Rows that have held for as long as is asked with this step, and since when."""
+        """Yield the rows in which the condition has now held for the required steps, and since when."""
         lengths = watched.streaks.update(holds, present, step)
         for row in np.flatnonzero(holds & (lengths == self._condition.steps)):
             yield int(row), int(watched.streaks.since[row])
@@ -201,7 +201,7 @@ def _holds(values: Floats, condition: WatchCondition) -> Mask:
 
 
 def _padded(before: Floats, shape: tuple[int, ...]) -> Floats:
-    """The values before, NaN for rows that were not there: a first value is no change."""
+    """Return the values before; NaN for new rows, so that a first value is no change."""
     padded = np.full(shape, np.nan)
     if before.size:
         padded[: len(before)] = before
@@ -213,7 +213,7 @@ PREFIX = "watchpoint/"
 
 
 def rules_with(rules: Mapping[str, Rule], config: Mapping[str, Json]) -> dict[str, Rule]:
-    """The rules, and those that the configuration's watchpoints make."""
+    """Return the rules together with those of the configuration's watchpoints."""
     made = [_rule(watchpoint) for watchpoint in watchpoints_of(config)]
     return {**rules, **{rule.name: rule for rule in made}}
 

@@ -1,4 +1,4 @@
-"""Tells a web address of findings as they appear: a small JSON body, sent by a thread of its own, never waited for.
+"""Sends findings to a URL as they appear: a small JSON body, from a thread of its own; the training never waits.
 
     {"run": id, "name": name, "finding": {...}}        the finding as `diagnose --json` prints it
 
@@ -27,7 +27,7 @@ _CAPACITY = 100
 
 
 class Webhook:
-    """A listener that passes on what another one finds.
+    """A listener that sends the findings of another listener to a URL.
 
     Args:
         listener: Whose findings they are.
@@ -53,21 +53,21 @@ class Webhook:
         self._thread: threading.Thread | None = None
 
     def begin(self, run: Run, structure: Structure) -> None:
-        """Passes it on."""
+        """Begin the run for the wrapped listener."""
         self._run = run
         self._listener.begin(run, structure)
 
     def foresee(self, records: Sequence[StepRecord]) -> None:
-        """Tells the other, if it wants to know."""
+        """Pass the coming records to the wrapped listener, if it takes them."""
         if isinstance(self._listener, BatchListener):
             self._listener.foresee(records)
 
     def observe(self, record: StepRecord) -> Iterable[Finding]:
-        """What the other finds; what is new of it is on its way."""
+        """Return the findings of the wrapped listener; queue the new ones for delivery."""
         return self._sent(self._listener.observe(record))
 
     def end(self) -> Iterable[Finding]:
-        """The same; waits for what is on its way for as long as one delivery may take."""
+        """End the wrapped listener; wait for queued findings for at most one delivery timeout."""
         found = self._sent(self._listener.end())
         self._is_over = True
         self._wake.set()

@@ -1,4 +1,4 @@
-"""Whole tensors of two runs, element by element."""
+"""Compares dumped tensors of two runs, element by element."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class TensorDifference:
 
 
 def compare_tensors(first: NDArray[Any], second: NDArray[Any]) -> TensorDifference:
-    """The difference of two tensors of one shape, in float64.
+    """Return how two tensors of one shape differ, computed in float64.
 
     Raises:
         ValueError: Their shapes differ.
@@ -75,7 +75,7 @@ def compare_tensors(first: NDArray[Any], second: NDArray[Any]) -> TensorDifferen
 
 
 def _cosine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """The cosine, of vectors scaled first so that their squares neither overflow nor vanish."""
+    """Return the cosine; scale the vectors first so that their squares neither overflow nor vanish."""
     largest = np.abs(a).max(initial=0.0), np.abs(b).max(initial=0.0)
     if 0.0 in largest:
         return float("nan")
@@ -95,14 +95,14 @@ class DumpedPair:
 
     @property
     def differs(self) -> bool:
-        """Whether any element does, or the shape."""
+        """True when any element or the shape differs."""
         return self.difference is None or self.difference.differing > 0
 
 
 def compare_dumps(
     stores: tuple[Store, Store], runs: tuple[Run, Run], blobs: tuple[Blobs, Blobs], ranks: tuple[int, int] = (0, 0)
 ) -> Iterator[DumpedPair]:
-    """The tensors that both runs have dumped, in the order in which the first one has brought them forth.
+    """Yield the tensors that both runs dumped, in the order in which the first run made them.
 
     Hooks tell it: of a step the weights that it began with, inputs and outputs as they came, gradients with respect to
     outputs as they came back, gradients of parameters from the last module to the first.
@@ -130,13 +130,13 @@ def _key(event: Event) -> tuple[object, ...]:
 
 
 def _counterpart(site: str, pairs: Mapping[str, str]) -> str:
-    """The site in the second run; where a module has several tensors, which of them stands behind its name."""
+    """Return the site in the second run; an index in brackets, of a module with several tensors, is kept."""
     module, bracket, which = site.partition("[")
     return f"{pairs.get(module, module)}{bracket}{which}"
 
 
 def _order(event: Event, order: Mapping[str, int]) -> tuple[int, int, int, int]:
-    """Sorts events that come in their own order, but for parameters: those come at the step's end in model order."""
+    """Return the sort key of a dumped tensor: order of events; parameters at the step's end, in model order."""
     subject = str(event.data["subject"])
     micro_step = -1 if subject == "weight" else event.micro_step
     position = -order.get(event.site.rpartition(".")[0], -1) if subject == "gradient" else 0

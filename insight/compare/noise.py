@@ -1,4 +1,4 @@
-"""Where two recordings part: the first value that differs by more than the noise seen before it.
+"""Finds where two recordings diverge: the first value that differs by more than the noise before it.
 
 A difference is measured against the size of the tensor that it belongs to, so that a mean near zero is no noise source:
 
@@ -51,7 +51,7 @@ class Divergence:
 def distances(
     first: NDArray[np.float64], second: NDArray[np.float64], statistics: tuple[str, ...]
 ) -> NDArray[np.float64]:
-    """How far the statistics of the same tensors lie apart.
+    """Return the relative distances between the statistics of the same tensors.
 
     Args:
         first: `(tensors, statistics)`, as `second`.
@@ -83,7 +83,7 @@ def distances(
 
 @dataclass(slots=True)
 class NoiseFloor:
-    """The largest difference of each value so far, and what goes beyond it.
+    """The largest difference of each value so far.
 
     Args:
         factor: So many times the floor is a divergence. Our choice: rounding noise of a training at most doubles
@@ -97,7 +97,7 @@ class NoiseFloor:
     is_exact: bool = True
 
     def beyond(self, key: tuple[str, str, int], found: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which of these differences of a tensor go beyond its floor."""
+        """Return which of these differences of a tensor exceed its floor."""
         if self.is_exact:
             return found > 0.0
         floor = self.floors.get(key)
@@ -105,12 +105,12 @@ class NoiseFloor:
         return found > limit
 
     def floor(self, key: tuple[str, str, int], column: int) -> float:
-        """The floor of one value."""
+        """Return the floor of one value."""
         known = self.floors.get(key)
         return 0.0 if known is None else float(known[column])
 
     def learn(self, key: tuple[str, str, int], found: NDArray[np.float64]) -> None:
-        """Nothing; these differences are noise."""
+        """Raise the floor to these differences."""
         finite = np.where(np.isfinite(found), found, 0.0)
         known = self.floors.get(key)
         self.floors[key] = finite if known is None else np.maximum(known, finite)
@@ -131,7 +131,7 @@ _RELATIVE = frozenset({"l2_norm", "mean", "min", "max", "zeros", "nans", "pos_in
 
 
 class Rounding:
-    """What rounding explains in the first step that two runs have in common.
+    """Computes which differences rounding explains in the first step that two runs share.
 
     Args:
         structures: Of both runs: dtypes and shapes of their parameters. The coarsest dtype counts.
@@ -144,7 +144,7 @@ class Rounding:
         self._terms = max((prod(parameter.shape[1:]) for parameter in parameters), default=_LONG)
 
     def explains(self, found: Sequence[TensorPair]) -> Iterator[NDArray[np.float64]]:
-        """What rounding explains of each tensor: `(statistics,)`, relative as in `divergence`, infinity for all of it.
+        """Yield the largest difference that rounding explains, by tensor: `(statistics,)`, relative as in `distances`.
 
         Args:
             found: The tensors of the step in its order.
@@ -162,14 +162,14 @@ class Rounding:
         return _MARGIN * self._unit * sqrt(self._terms * position)
 
     def _noise(self, found: Sequence[TensorPair]) -> Iterator[str]:
-        """Parameters whose gradients are rounding altogether: below what rounding makes of the largest of the step."""
+        """Return the parameters whose gradients are rounding only: below the rounding error of the step's largest."""
         norms = {tensor.key[1]: _largest(tensor, "l2_norm") for tensor in found if tensor.key[0] == "gradient"}
         least = self._bound(len(found)) * max(norms.values(), default=0.0)
         return (site for site, norm in norms.items() if norm < least)
 
 
 def _stretched(tensor: TensorPair) -> NDArray[np.float64]:
-    """How many times the relative error of a tensor's elements each statistic may be off, relative to itself.
+    """Return by how much each statistic magnifies the relative error of the tensor's elements.
 
     A spread, a sum, a quantile may be far smaller than the elements; an update than the weights that it is read from.
     """
@@ -185,7 +185,7 @@ def _stretched(tensor: TensorPair) -> NDArray[np.float64]:
 
 
 def _largest(tensor: TensorPair, statistic: str) -> float:
-    """The larger absolute value of both, 0 where there is none or it is not finite."""
+    """Return the larger absolute value of the two; 0 if it is missing or not finite."""
     if statistic not in tensor.statistics:
         return 0.0
     column = tensor.statistics.index(statistic)

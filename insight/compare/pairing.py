@@ -1,4 +1,4 @@
-"""Which sites of two runs belong together, and their recordings read side by side, step by step."""
+"""Pairs the sites of two runs, and reads their recordings side by side, step by step."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class Alignment:
 
 
 def align(first: Structure, second: Structure) -> Alignment:
-    """The pairs of modules and of parameters of two models; sites of neither are equal by name alone.
+    """Return the pairs of modules and of parameters of two models; names alone do not decide.
 
     Names decide as far as they go. What is left is matched in the order of the model: modules of one class, parameters
     of one shape, as the longest common subsequence has them.
@@ -71,7 +71,7 @@ def _shapes(first: Structure, second: Structure) -> tuple[dict[str, object], dic
 
 
 def _bare(site: str) -> str:
-    """The name without what wrappers add, wherever it stands; a wrapper's own site is that of the model."""
+    """Return the name without the prefixes that wrappers add; a wrapper's own site becomes that of the model."""
     for prefix in _PREFIXES:
         site = site.replace(prefix, "")
         if site == prefix[:-1]:
@@ -123,7 +123,7 @@ _PHASES |= {"optimizer": 5, "update": 6, "weight": 7}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordPair:
-    """One step of both recordings; None where one of them lacks it."""
+    """One micro-step of both recordings; None where a recording lacks it."""
 
     first: StepRecord | None
     second: StepRecord | None
@@ -131,7 +131,7 @@ class RecordPair:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedStep:
-    """One optimizer step that both recordings have: the micro-steps of each, of which each has at least one."""
+    """One optimizer step that both recordings have, with at least one micro-step of each."""
 
     number: int
     first: tuple[StepRecord, ...]
@@ -156,7 +156,7 @@ class TensorPair:
 
 
 def in_step(first: Iterator[StepRecord], second: Iterator[StepRecord]) -> Iterator[RecordPair]:
-    """Both recordings, merged by step and micro-step."""
+    """Yield both recordings, merged by step and micro-step."""
     a, b = next(first, None), next(second, None)
     while a is not None or b is not None:
         place_a = (a.step, a.micro_step) if a is not None else (np.inf, 0)
@@ -169,7 +169,7 @@ def in_step(first: Iterator[StepRecord], second: Iterator[StepRecord]) -> Iterat
 
 
 def by_step(first: Iterator[StepRecord], second: Iterator[StepRecord]) -> Iterator[ComparedStep]:
-    """The optimizer steps that both recordings have, oldest first."""
+    """Yield the optimizer steps that both recordings have, oldest first."""
     for number, record_pairs in groupby(in_step(first, second), key=_step):
         pairs = [(pair.first, pair.second) for pair in record_pairs]
         first_records = tuple(record for record, _ in pairs if record is not None)
@@ -185,7 +185,7 @@ def _step(pair: RecordPair) -> int:
 
 
 def tensors(first: StepRecord, second: StepRecord, alignment: Alignment) -> Iterator[TensorPair]:
-    """What both records hold, in no order; scalars of the clock are left out."""
+    """Yield the tensors and scalars that both records hold, in no order; leave out scalars of the clock."""
     for name in first.scalars.keys() & second.scalars.keys():
         if not name.endswith(_CLOCKS):
             values = np.array([first.scalars[name]]), np.array([second.scalars[name]])
@@ -214,7 +214,7 @@ def tensors(first: StepRecord, second: StepRecord, alignment: Alignment) -> Iter
 
 
 def _phase(scalar: str) -> int:
-    """Of a scalar: with the loss, with the batch that it describes, or at the end."""
+    """Return where a scalar belongs in a step: with the loss, with the batch that it describes, or at the end."""
     return _PHASES["scalar"] if scalar == "loss" else _PHASES.get(scalar.partition("/")[0], _LAST)
 
 

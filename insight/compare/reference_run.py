@@ -1,4 +1,4 @@
-"""A run against one that went well: where its numbers leave what the good run's were at the same steps.
+"""Compares a run with one that went well: finds where its numbers leave the good run's course.
 
 A rule knows only what no training should do. A good run knows what this training does, so that far less than what a
 rule must see is enough: its numbers are compared, in the median over a few steps, as a factor.
@@ -38,7 +38,7 @@ _FLOOR = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A number that has left what it was in the good run.
+    """A number that has left the good run's course.
 
     Args:
         site: As the run names it; empty for the loss.
@@ -70,7 +70,7 @@ class _Course:
     last: deque[tuple[int, float, float, float]] = field(default_factory=lambda: deque(maxlen=WINDOW))
 
     def add(self, step: int, value: float, expected: float) -> None:
-        """Nothing; what is not finite in the run alone is as far away as can be."""
+        """Add a step of both runs; a value that is not finite only in the run is infinitely far away."""
         if math.isfinite(expected):
             above, below = abs(value) + self.floor, abs(expected) + self.floor
             apart = math.log(above / below) if math.isfinite(value) and above and below else math.inf
@@ -80,7 +80,7 @@ class _Course:
 def departures(
     stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int] = (0, 0)
 ) -> tuple[tuple[Departure, ...], int]:
-    """What has left the good run's course first, and the number of steps that both have.
+    """Return what left the good run's course first, and the number of steps that both runs have.
 
     Reads both recordings until a window after the first departure.
 
@@ -110,7 +110,7 @@ def departures(
 
 
 def _of_step(step: ComparedStep, alignment: Alignment) -> Iterator[TensorPair]:
-    """Of each tensor what the first micro-step has that has it; what the optimizer did stands in the last one.
+    """Yield each tensor from the first micro-step that has it; optimizer statistics come from the last one.
 
     Where one run gathers gradients of more micro-batches than the other, only what the optimizer did is comparable.
     """
@@ -166,7 +166,7 @@ _CONFIDENCE = 27 / 28
 
 
 def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diagnosis:
-    """The diagnosis of the first run, made more sensitive by the second, which went well.
+    """Return the diagnosis of the first run, made more sensitive by the second, which went well.
 
     What a rule finds in both is a choice, and becomes a notice. A number that leaves the good run's course is a
     finding, at the site and step where the first of them did; where something better explains it, it follows from that.

@@ -1,4 +1,4 @@
-"""The comparison of two recordings, from the first step to where they part."""
+"""Compares two recordings, from the first step to where they diverge."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a comparison found.
+    """The result of a comparison.
 
     Args:
         verdict: `identical`: equal to the bit; `within_noise`: never beyond the noise; `unclear`: the same, but
@@ -54,7 +54,7 @@ class Comparison:
 
 
 def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int] = (0, 0)) -> Comparison:
-    """The comparison of two runs, or of two ranks of one.
+    """Compare two runs, or two ranks of one.
 
     Reads both recordings once, up to the step in which they part.
     """
@@ -79,7 +79,7 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
 
 
 class _Walk:
-    """The way through both recordings."""
+    """The state of reading both recordings side by side."""
 
     def __init__(self, alignment: Alignment, rounding: Rounding) -> None:
         self.alignment = alignment
@@ -95,7 +95,7 @@ class _Walk:
         self._learned = 0
 
     def go(self, first: Iterator[StepRecord], second: Iterator[StepRecord]) -> None:
-        """Nothing; both are read up to where they part."""
+        """Read both recordings until they diverge."""
         for pair in in_step(first, second):
             if pair.first is None or pair.second is None:
                 if (alone := pair.first or pair.second) is not None:
@@ -138,7 +138,7 @@ class _Walk:
             self.noise.learn(tensor.key, gaps)
 
     def _start(self, record: StepRecord, measured: list[tuple[TensorPair, NDArray[np.float64]]]) -> None:
-        """Nothing; what rounding does not explain is where they part, if any of it is no rounding for certain."""
+        """Judge the first common step by what rounding explains."""
         is_certain = False
         limits = self._rounding.explains([tensor for tensor, _ in measured])
         for (tensor, gaps), explained in zip(measured, limits, strict=True):
@@ -171,7 +171,7 @@ def _gaps(tensor: TensorPair) -> NDArray[np.float64]:
 
 
 def _first_of(beyond: NDArray[np.bool_], gaps: NDArray[np.float64]) -> int:
-    """The first column: a norm says more than an end, and what is finite on one side only says more than both."""
+    """Return the first statistic beyond its floor; prefer one that is finite in one run only."""
     torn = beyond & np.isinf(gaps)
     return int(np.argmax(torn if torn.any() else beyond))
 
@@ -205,7 +205,7 @@ _VISIBLE = 1e-2
 
 
 def comparison_to_json(found: Comparison) -> dict[str, Json]:
-    """The document of `compare --json`; what JSON has no number for is a word."""
+    """Return the document of `compare --json`; values that JSON has no number for are words."""
     return {
         "runs": list(found.runs),
         "ranks": list(found.ranks),
@@ -254,7 +254,7 @@ def _number(value: float) -> Json:
 
 
 def render_comparison(found: Comparison) -> str:
-    """The comparison for a terminal: where they part, what else does, and in what they differ."""
+    """Return the comparison for a terminal: where the runs diverge, and which settings differ."""
     lines = [f"{found.runs[0]} rank {found.ranks[0]}  against  {found.runs[1]} rank {found.ranks[1]}", "", _said(found)]
     if found.first is not None:
         word = "noise before" if found.verdict == "diverged" else "rounding explains"
@@ -312,7 +312,7 @@ def _line(divergence: Divergence, noise: str) -> str:
 
 
 def _differences(found: Sequence[Difference]) -> Iterator[str]:
-    """A line each; the generators share one, for their checksums say nothing by themselves."""
+    """Yield one line per difference; all generators share one line, since their checksums mean nothing to a reader."""
     generators = [
         difference.name.removeprefix(GENERATOR) for difference in found if difference.name.startswith(GENERATOR)
     ]
@@ -328,7 +328,7 @@ def _differences(found: Sequence[Difference]) -> Iterator[str]:
 
 
 def _seeds(generators: Sequence[str]) -> str:
-    """The calls that seed these generators."""
+    """Return the calls that seed these generators."""
     calls = dict.fromkeys(_SEEDS[name.partition(":")[0]] for name in generators if name.partition(":")[0] in _SEEDS)
     return f", as {', '.join(calls)}" if calls else ""
 

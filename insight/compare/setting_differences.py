@@ -1,4 +1,4 @@
-"""In what two runs differ besides their numbers: arguments, configuration, structure, first weights, data."""
+"""Lists the settings in which two runs differ: arguments, configuration, structure, first weights, data."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ class Difference:
 def differences(
     runs: tuple[Run, Run], structures: tuple[Structure, Structure], alignment: Alignment
 ) -> tuple[Difference, ...]:
-    """All that differs, the most telling first: parameters, optimizers, modules, then what people and machines add."""
+    """Return every setting that differs, the most telling first: parameters, optimizers, modules, then the rest."""
     first, second = runs
     return (
         *_parameters(structures, alignment),
@@ -52,7 +52,7 @@ def differences(
 
 
 def _surroundings(run: Run) -> dict[str, Json]:
-    """All of the host but the arguments, which have an area of their own."""
+    """Return the host's fields without the arguments, which have an area of their own."""
     return {name: value for name, value in run.host.items() if name != "arguments"}
 
 
@@ -126,7 +126,7 @@ _LOOKED_AT = 1_000_000
 
 
 def origins(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]) -> tuple[Difference, ...]:
-    """The first weights, the states of the generators, and the first batch and labels that are not the same.
+    """Return which first weights, generator states and first batches differ.
 
     What only one of the runs has recorded is no difference.
     """
@@ -141,7 +141,7 @@ def _starts(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
 
 
 def _start(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
-    """The checksums that the run began with, by what they are of."""
+    """Yield the checksums at the start of the run, with their names."""
     for event in store.events(run.id, rank=rank, kind="initial_checksum", limit=1):
         yield "initial weights", event.data.get("checksum")
     for event in store.events(run.id, rank=rank, kind="random_state", limit=1):
@@ -164,7 +164,7 @@ def _fed(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, i
 
 
 def _by_step(series: Series) -> dict[int, str]:
-    """The checksums of a step, one a micro-step, as they are usually written."""
+    """Return the checksums of each step in hexadecimal, one per micro-step."""
     found: dict[int, list[str]] = {}
     for step, value in zip(series.steps.tolist(), series.values.tolist(), strict=True):
         found.setdefault(step, []).append(f"{int(value):x}" if math.isfinite(value) else "nothing")

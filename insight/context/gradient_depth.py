@@ -1,4 +1,4 @@
-"""How the gradient changes with depth: the early weight matrices against the late ones."""
+"""Measures how the gradient changes with depth: early weight matrices against late ones."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ class DepthProfile:
 
 
 def depth_profile(table: Table, model: ModelIndex) -> DepthProfile | None:
-    """The profile of a table of gradients; None when fewer than four matrices have one to compare."""
+    """Return the depth profile of a table of gradients; None if fewer than four matrices have a gradient."""
     order = model.matrices_in_order(table.rows.sites)
     if len(order) < _FEWEST:
         return None
@@ -69,7 +69,7 @@ def depth_profile(table: Table, model: ModelIndex) -> DepthProfile | None:
 
 
 def plain_depths(table: Table, model: ModelIndex, records: int) -> int:
-    """For how many records of the burst, this one first, the profile is None, or that of gradients near each other."""
+    """Return for how many records, this one first, gradients are similar at all depths or give no profile."""
     order = model.matrices_in_order(table.rows.sites)
     if table.stacked is None:
         return 0
@@ -88,7 +88,7 @@ def _tau(values: Floats) -> float:
 
 
 def _plain(stacked: StackedSubject, sites: list[str], order: NDArray[np.intp]) -> list[DepthProfile | None]:
-    """By record, the profile where no two matrices are far apart; None where that has to be looked at."""
+    """Return the profile of each record in which all matrices are similar; None for other records."""
     with np.errstate(invalid="ignore", divide="ignore"):
         sizes = stacked.columns("l2_norm")[:, order] / np.sqrt(stacked.columns("size")[:, order])
     low = sizes.min(axis=1)

@@ -1,4 +1,4 @@
-"""How far an optimizer can move an element in one step, and which parameters moved farther."""
+"""Bounds how far an optimizer can move an element in one step, and finds parameters that moved farther."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ _ROUNDING = {"float16": 2.0**-8, "bfloat16": 2.0**-5, "float64": 2.0**-40}
 
 @dataclass(slots=True)
 class DescentBound:
-    """The options of each row of `update`, and for how many records it has kept to the bound."""
+    """Checks the bound of gradient descent: the options of each row of `update`, and since when it keeps its bound."""
 
     checked: ModelIndex | None = None
     is_known: bool = False
@@ -51,7 +51,7 @@ class DescentBound:
         return limits
 
     def skip_window(self, lookahead: Lookahead, table: Table) -> SkipWindow | None:
-        """For how many records every row of the update that can be judged keeps to its bound."""
+        """Return for how many records every row of the update keeps to its bound."""
         if not self._knows(lookahead.context, table):
             return lookahead.whole
         subjects = [name for name in ("weight", "gradient", _BUFFER) if lookahead.carries(name)]
@@ -77,7 +77,7 @@ class DescentBound:
         return SkipWindow(min(count, count_before_first(known & ~is_within)), learn)
 
     def _knows(self, context: StepContext, table: Table) -> bool:
-        """Whether any row is one of gradient descent; brings the memory to the rows."""
+        """Return whether any row is stepped by gradient descent; read the options again if the rows have changed."""
         count = len(table.rows.sites)
         if self.checked is not context.model or len(self.rates) != count:
             self.checked = context.model
@@ -134,7 +134,7 @@ _EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "floa
 
 @dataclass(slots=True)
 class AdamBound:
-    """From which count and step on each optimizer was watched, the groups of the rows of `update`, and its state."""
+    """Checks how far each parameter can move: Adam's bound, gradient descent's bound, and the optimizer's state."""
 
     counts: dict[int, tuple[int, int]] = field(default_factory=dict)
     checked: ModelIndex | None = None
@@ -143,7 +143,7 @@ class AdamBound:
     descent: DescentBound = field(default_factory=DescentBound)
 
     def exceeded(self, context: StepContext) -> list[Excess]:
-        """The parameters that moved beyond the bound in this record's step; asked once a record, in order."""
+        """Return the parameters that moved beyond their bound in this record's step; call it once a record, in order."""
         for event in context.events("optimizer_step_count"):
             number, count = event.data.get("optimizer"), event.data.get("count")
             if isinstance(number, int) and isinstance(count, int):
@@ -168,7 +168,7 @@ class AdamBound:
         return found
 
     def skip_window(self, lookahead: Lookahead) -> SkipWindow | None:
-        """For how many records nothing is beyond a bound, nor any state broken; None where each has to be looked at."""
+        """Return for how many records no bound is exceeded and no state is broken; None if each must be checked."""
         state = self.recurrence.skip_window(lookahead)
         table = lookahead.context.table("update")
         if state is None or not lookahead.carries("update"):
@@ -215,7 +215,7 @@ def _adam_bounds(beta1: float, beta2: float, steps: Floats) -> Floats:
 
 
 def _large_rows(context: StepContext, memory: AdamBound, table: Table, largest: Floats) -> list[int]:
-    """The rows whose update exceeds the bound alone, before decay and rounding are allowed for."""
+    """Return the rows whose update exceeds the bound before decay and rounding are allowed for."""
     if memory.checked is not context.model or len(memory.places) != len(table.rows.sites):
         memory.checked = context.model
         memory.places = np.array([_place(context, site) for site in table.rows.sites], dtype=np.intp)
@@ -227,13 +227,13 @@ def _large_rows(context: StepContext, memory: AdamBound, table: Table, largest: 
 
 
 def _place(context: StepContext, site: str) -> int:
-    """Number of the parameter's group among all groups of all optimizers; -1 where it is in none or in several."""
+    """Return the number of the parameter's group among all groups; -1 if it is in none or in several."""
     found = group_of(context.model, site)
     return -1 if found is None else found.index
 
 
 def _limits(context: StepContext, memory: AdamBound) -> Iterator[tuple[float, float]]:
-    """The bound of |update| / rate and the rate, by group; infinite where there is none."""
+    """Yield the bound of |update| / rate and the rate of each group; infinite where there is none."""
     index = 0
     for number, optimizer in enumerate(context.model.structure.optimizers):
         for group in optimizer.groups:
@@ -248,7 +248,7 @@ def _limits(context: StepContext, memory: AdamBound) -> Iterator[tuple[float, fl
 
 
 def _bound(context: StepContext, memory: AdamBound, info: ParameterInfo, moved: float) -> tuple[float, float]:
-    """The bound of |update| / rate for the parameter with decay and rounding, and the rate.
+    """Return the parameter's bound of |update| / rate, with decay and rounding, and its rate.
 
     Decay acts on the weights before the step, which reach no further than those after it and the update together.
     """
@@ -261,7 +261,7 @@ def _bound(context: StepContext, memory: AdamBound, info: ParameterInfo, moved: 
 
 
 def adam_bound(beta1: float, beta2: float, step: int) -> float:
-    """The largest |update| / rate that any gradients can bring about in Adam's step of that number, from 1."""
+    """Return the largest |update| / rate that any gradients can cause in Adam's step of that number, from 1."""
     if not (0.0 <= beta1 < 1.0 and beta1 * beta1 < beta2 < 1.0):
         return inf
     q = beta1 * beta1 / beta2
@@ -279,7 +279,7 @@ def _betas(group: Mapping[str, Json]) -> tuple[float, float] | None:
 
 
 def _reach(context: StepContext, site: str) -> float:
-    """The largest magnitude among the weights after the step; unlimited where it was not recorded."""
+    """Return the largest magnitude among the weights after the step; infinite if it was not recorded."""
     table = context.table("weight")
     if table is None or site not in table.rows.sites:
         return inf

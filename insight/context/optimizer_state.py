@@ -1,4 +1,4 @@
-"""The two sides of an optimizer's recurrence: what a slot is after a step, and what it must be by its options."""
+"""Checks that optimizer state follows from the state before, the gradient and the options."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ _Columns = Callable[[str, str], Floats]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Of each row: `current` must be `keep * before + gain * fed`, to `scale` times the relative misfit.
+    """The recurrence of each row: `current` must be `keep * before + gain * fed`, to `scale`.
 
     Args:
         is_mean: `gain` is `1 - keep`, so that a changed option changes both.
@@ -53,11 +53,11 @@ class Terms:
 
     @property
     def expected(self) -> Floats:
-        """The right side."""
+        """The right side of the recurrence."""
         return self.keep * self.before + self.gain * self.fed
 
     def has_one_reason(self, rows: Mask) -> bool:
-        """Whether one changed option, or one factor of all gradients since the look at them, explains these rows."""
+        """Return whether one changed option, or one factor of all gradients, explains these rows."""
         if rows.sum() < _FEWEST:
             return False
         base = self.fed if self.is_mean else np.zeros(len(self.fed))
@@ -69,7 +69,7 @@ class Terms:
         return by_option or by_scale
 
     def _ratio(self, above: Floats, below: Floats, rows: Mask) -> float:
-        """Of the row where it is the surest."""
+        """Return the ratio of the row in which it is known best."""
         sure = np.where(rows, np.abs(below) / np.maximum(self.scale, 1e-300), -1.0)
         row = int(np.argmax(sure))
         return float(above[row] / below[row]) if below[row] else 0.0
@@ -81,7 +81,7 @@ class Terms:
 def terms_of(
     slot: str, options: tuple[Floats, Floats, Floats], column: _Columns, before: Floats, weights: Floats
 ) -> Terms:
-    """The terms of `(rows,)`, or of the `(records, rows)` of several steps.
+    """Return the terms of one step, `(rows,)`, or of several, `(records, rows)`.
 
     Args:
         before: The mean of the slot after the step before; `weights` that of the weights.
@@ -137,13 +137,13 @@ _SINGLE = 0.9
 
 
 def is_a_hit(broken: list[StateBreak]) -> bool:
-    """Whether a single element of a single parameter makes all of the difference: wrong bits, and no state of old."""
+    """Return whether a single element of a single parameter makes the whole difference: flipped bits, not old state."""
     return len(broken) == 1 and broken[0].together == 1 and broken[0].peak > _SINGLE
 
 
 @dataclass(slots=True)
 class _Slot:
-    """The mean of one slot after the step before, for how many steps each row has held, and its options.
+    """The state of one slot: its mean after the step before, since when each row fits, and its options.
 
     Args:
         step: The newest; `moved` the newest in which the optimizer has moved anything, which `before` is from.
@@ -161,17 +161,17 @@ class _Slot:
 
 @dataclass(slots=True)
 class Recurrence:
-    """The slots of a run, asked once a record, in order."""
+    """Checks the recurrence of every optimizer slot, once per record, in order."""
 
     slots: dict[str, _Slot] = field(default_factory=dict)
     kept: list[tuple[SubjectRows, NDArray[np.int64]]] = field(default_factory=list)
 
     def keeps(self, site: str) -> bool:
-        """Whether a slot of the parameter still follows from what it was, in the newest record that was asked about."""
+        """Return whether a slot of the parameter followed its recurrence in the newest checked record."""
         return any(site in rows.sites and lengths[rows.sites.index(site)] > _HELD for rows, lengths in self.kept)
 
     def broken(self, context: StepContext) -> list[StateBreak]:
-        """The parameters whose state was held by its recurrence for five steps and more and is not in this one."""
+        """Return the parameters whose state followed its recurrence for five steps or more and does not in this one."""
         found: list[StateBreak] = []
         self.kept = []
         for slot in SLOTS:
@@ -193,7 +193,7 @@ class Recurrence:
         return found
 
     def skip_window(self, lookahead: Lookahead) -> SkipWindow | None:
-        """For how many records nothing is broken; None where that has to be looked at in each."""
+        """Return for how many records no state is broken; None if each record must be checked."""
         if not lookahead.carries("gradient"):
             return SkipWindow(len(lookahead), self._forget)
         windows = []
@@ -251,7 +251,7 @@ class Recurrence:
 
 
 def _slot_skip_window(lookahead: Lookahead, slot: str, memory: _Slot) -> SkipWindow | None:
-    """For how many records every row of the slot that can be judged fits, found for all of them at once."""
+    """Return for how many records every row of the slot fits; check all of them at once."""
     context = lookahead.context
     table, means = context.table(slot), lookahead.columns(slot, "mean")
     steps = [memory.step, *(record.step for record in lookahead.records)]
@@ -291,7 +291,7 @@ def _slot_skip_window(lookahead: Lookahead, slot: str, memory: _Slot) -> SkipWin
 
 
 def _can_be_judged(context: StepContext, slot: str, table: Table, memory: _Slot) -> bool:
-    """Whether the step before is known, and an option of the slot; brings the memory to the rows of the table."""
+    """Return whether the step before and an option of the slot are known; grow the memory to the table's rows."""
     count = len(table.rows.sites)
     if len(memory.held) < count:
         memory.held = np.pad(memory.held, (0, count - len(memory.held)))
@@ -305,7 +305,7 @@ def _can_be_judged(context: StepContext, slot: str, table: Table, memory: _Slot)
 
 
 def _terms(context: StepContext, slot: str, memory: _Slot) -> Terms:
-    """The terms of one step."""
+    """Return the terms of one step."""
     table = context.table(slot)
     assert table is not None  # its caller has it
     rows = table.rows

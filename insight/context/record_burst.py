@@ -1,4 +1,4 @@
-"""Records that follow each other: what rules need of every record is computed for all of them at once."""
+"""Consecutive records: what rules need of each is computed for all of them together."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 class once(Generic[_T]):  # noqa: N801  it is written like a decorator
-    """As `functools.cached_property`, without the lock that it takes in Python 3.11: for objects of one thread.
+    """A `functools.cached_property` without the lock that it takes in Python 3.11; for objects of one thread.
 
     Args:
         make: The method, whose name the value takes in the object.
@@ -37,7 +37,7 @@ _MOST_SITES = 512
 
 
 class StackedSubject:
-    """One subject in all records of a burst, which have it in one layout and lack none of its sites.
+    """One subject stacked over all records of a burst; every record has the same complete layout.
 
     Args:
         values: `(records, sites, statistics)`.
@@ -58,7 +58,7 @@ class StackedSubject:
         return self.values[:, :, at] if at is not None else np.full(self.values.shape[:2], np.nan)
 
     def known(self, name: str, about: object, make: Callable[["StackedSubject"], _T]) -> _T:
-        """What `make` returns, made once for what it is `about`."""
+        """Return what `make` computes; compute it again only if `about` is another object."""
         known = self._known.get(name)
         if known is None or known[0] is not about:
             known = self._known[name] = about, make(self)
@@ -67,7 +67,7 @@ class StackedSubject:
 
 
 class Burst:
-    """Records that come one after the other, each looked at in its turn.
+    """Consecutive records whose statistics are computed together and checked one by one.
 
     Args:
         records: In their order; those that come alone are no burst.
@@ -85,7 +85,7 @@ class Burst:
                 self._blocks.setdefault(block.layout.subject, []).append((at, block))
 
     def index(self, record: StepRecord) -> int:
-        """Which of the records it is, by its blocks; -1 for another, or one that shows others."""
+        """Return the record's index, found by its blocks; -1 if it is none of them."""
         return self._places.get(id(record.blocks), (-1, ()))[0]
 
     def lookahead(self, record: StepRecord) -> Sequence[StepRecord]:
@@ -101,14 +101,14 @@ class Burst:
         return list(plain)
 
     def next_with(self, subject: str, index: int) -> int:
-        """Which record, from that place on, is the first to carry the subject; how many there are where none does."""
+        """Return the index of the first record from `index` on that carries the subject; the size if there is none."""
         found = self._blocks.get(subject, ())
         at = bisect_left(found, (index,))
         return found[at][0] if at < len(found) else self._size
 
     @once
     def logged(self) -> dict[str, list[int]]:
-        """By the name of a scalar, which records carry it."""
+        """Return the indices of the records that carry each scalar."""
         found: dict[str, list[int]] = {}
         for at, record in enumerate(self.records):
             for name in record.scalars:
@@ -116,13 +116,13 @@ class Burst:
         return found
 
     def next_logged(self, names: Collection[str], index: int) -> int:
-        """Which record, from that place on, is the first to carry one of these scalars; as above."""
+        """Return the index of the first record from `index` on that carries one of these scalars; the size if none."""
         lists = [found for name in names if (found := self.logged.get(name)) is not None]
         places = [found[at] for found in lists if (at := bisect_left(found, index)) < len(found)]
         return min(places, default=self._size)
 
     def stacked(self, subject: str, column: dict[str, int]) -> StackedSubject | None:
-        """The subject in all records; None where it is not the same in all, or not whole."""
+        """Return the subject stacked over all records; None if a record's layout differs or is incomplete."""
         if subject not in self._stacked:
             self._stacked[subject] = self._made(self._blocks.get(subject, []), column)
         return self._stacked[subject]

@@ -1,4 +1,4 @@
-"""What a rule sees: one step of the run, and the records that follow it in a burst."""
+"""What a rule sees: one step of the run, and the coming records of its burst."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from .subject_table import Floats, Mask, SubjectRows, Table
 
 
 def nothing(records: int) -> None:
-    """What a rule learns of records that change nothing in what it remembers."""
+    """Leave the rule's state as it is."""
 
 
 class SkipWindow(NamedTuple):
-    """For how many records, from the next one on, a rule has nothing to say.
+    """The number of coming records, from the next one on, that a rule can skip.
 
     Args:
         learn: Takes how many of them have passed, once, and brings the memory to where checks one by one would have.
@@ -107,7 +107,7 @@ class OptimizerBounds(Protocol):
 
 
 class StepContext:
-    """One record on its way past the rules.
+    """One record, with everything that a rule may ask about it.
 
     Attributes:
         burst: The record and those after it, as far as they are there already.
@@ -153,11 +153,11 @@ class StepContext:
         return self.record.step
 
     def scalar(self, name: str) -> float | None:
-        """A logged scalar; None when this record does not carry it."""
+        """Return a logged scalar; None when this record does not carry it."""
         return self.record.scalars.get(name)
 
     def table(self, subject: str) -> Table | None:
-        """The subject's table, made when it is first asked for; None when this record does not carry it."""
+        """Return the subject's table, made at the first request; None when this record does not carry the subject."""
         try:
             return self._tables[subject]
         except KeyError:
@@ -176,51 +176,49 @@ class StepContext:
         return self._blocks.keys()
 
     def known_sites(self, subject: str) -> list[str]:
-        """Every site that the subject has had in the run so far."""
+        """Return every site that the subject has had in the run so far."""
         rows = self._rows.get(subject)
         return rows.sites if rows is not None else []
 
     def events(self, kind: str) -> list[Event]:
-        """The events of one kind."""
+        """Return the events of one kind."""
         events = self.record.events
         return [event for event in events if event.kind == kind] if events else []
 
     @once
     def has_a_surrogate_loss(self) -> bool:
-        """True when the loss has no floor or no sign: rewards are logged beside it, or networks are trained against
-        each other."""
+        """Return True when the loss has no floor or no sign: with rewards, or networks trained against each other."""
         return _is_of_a_policy(tuple(self.record.scalars)) or self.model.has_players
 
     @once
     def matrices(self) -> Mask | None:
-        """`(rows of update,)` True for weights of matrix products; None when no update was recorded."""
+        """Return `(rows of update,)`: True for weights of matrix products; None when no update was recorded."""
         table = self.table("update")
         return None if table is None else self.model.matrices(table.rows.sites)
 
     @once
     def depth(self) -> DepthProfile | None:
-        """How the gradient changes with depth; None when that cannot be told from this record."""
+        """Return how the gradient changes with depth; None when this record does not tell."""
         table = self.table("gradient")
         return None if table is None or self.record.skipped else depth_profile(table, self.model)
 
     @once
     def beyond_adam(self) -> list[Excess]:
-        """The parameters that moved farther in this step than any gradients can make their Adam optimizer move them."""
+        """Return the parameters that moved farther in this step than their optimizer can move them."""
         return [] if self.is_within_bounds else self.bound.exceeded(self)
 
     @once
     def broken_state(self) -> list[StateBreak]:
-        """The parameters whose optimizer state does not follow from the state before and this step's gradient."""
+        """Return the parameters whose optimizer state does not follow from the state before and this step's gradient."""
         return [] if self.is_within_bounds else self.bound.recurrence.broken(self)
 
     def keeps_its_state(self, excess: Excess) -> bool:
-        """Whether the optimizer's state is known to be as it should be after this step, so that it moved nothing too
-        far."""
+        """Return whether the optimizer's state is known to be right after this step, so that it cannot be the cause."""
         return not excess.is_of_adam or (self.bound.recurrence.keeps(excess.site) and not self.broken_state)
 
     @once
     def typical_update(self) -> float:
-        """Median over the weight matrices of update norm over weight norm; NaN when it was not recorded."""
+        """Return the median over the weight matrices of update norm over weight norm; NaN when it was not recorded."""
         table = self.table("update")
         if table is None or self.matrices is None:
             return float("nan")
@@ -235,7 +233,7 @@ class StepContext:
         return median(few if np.count_nonzero(finite) == len(few) else few[finite])
 
     def typical_updates(self, records: int) -> list[float] | None:
-        """`typical_update` of so many records of the burst, this one first; None where they are not alike in it."""
+        """Return `typical_update` of the next records of the burst, this one first; None if they are not stacked."""
         table = self.table("update")
         if table is None or table.stacked is None:
             return None
@@ -289,7 +287,7 @@ def _is_of_a_policy(scalars: tuple[str, ...]) -> bool:
 
 
 def _typical(stacked: StackedSubject, order: NDArray[np.intp]) -> list[float]:
-    """By record, the median of the finite ratios of the rows of that order."""
+    """Return, by record, the median of the finite ratios of these rows."""
     ratios = stacked.columns("ratio_to_weight")[:, order]
     if np.isfinite(ratios).all():
         return medians(ratios)
@@ -297,7 +295,7 @@ def _typical(stacked: StackedSubject, order: NDArray[np.intp]) -> list[float]:
 
 
 class Lookahead:
-    """Records in the order of their steps, none of them skipped or with events; they need not carry all the same.
+    """The coming records of a burst, in order; none of them is skipped or has events.
 
     Args:
         now: The first of them, which has not been observed yet.
@@ -321,26 +319,26 @@ class Lookahead:
 
     @property
     def whole(self) -> SkipWindow:
-        """A rest over all of them that leaves nothing to learn."""
+        """A skip window over all of them that leaves the rule's state as it is."""
         return SkipWindow(len(self))
 
     def within_bounds(self, learn: Callable[[int], object] = nothing) -> SkipWindow | None:
-        """A rest for as long as the optimizers' bounds rest."""
+        """Return a skip window for as long as no parameter exceeds its optimizer's bounds."""
         if self.bounds is None and not self._has_looked:
             self._has_looked, self.bounds = True, self.context.bound.skip_window(self)
         return None if self.bounds is None else SkipWindow(self.bounds.records, learn)
 
     def until(self, subject: str) -> int:
-        """How many of the first records do not carry the subject."""
+        """Return how many of the first records do not carry the subject."""
         context = self.context
         return min(context.burst.next_with(subject, context.index) - context.index, len(self))
 
     def carries(self, subject: str) -> bool:
-        """Whether any of them carries the subject."""
+        """Return whether any of them carries the subject."""
         return self.until(subject) < len(self)
 
     def columns(self, subject: str, statistic: str) -> Floats | None:
-        """`(records, sites)` values of one statistic; None where the records are not all alike in the subject."""
+        """Return `(records, sites)` values of one statistic; None where the subject is not stacked."""
         key = subject, statistic
         if key not in self._columns:
             table = self.context.table(subject)
@@ -351,13 +349,13 @@ class Lookahead:
         return self._columns[key]
 
     def sure(self, subject: str, statistic: str) -> Floats:
-        """As `columns`, where it is known that the records are alike in the subject."""
+        """Return `columns` of a subject that is known to be stacked."""
         found = self.columns(subject, statistic)
         assert found is not None, subject
         return found
 
     def finite(self, *subjects: str) -> int:
-        """How many of the first records hold no tensor of these subjects with a NaN or an infinity.
+        """Return how many of the first records hold no NaN and no infinity in these subjects.
 
         Zero where the records are not alike in one of them; what none of them carries is left out.
         """
@@ -368,35 +366,35 @@ class Lookahead:
         return count
 
     def scalars(self, name: str) -> list[float | None]:
-        """The logged scalar of each record; None where it does not carry it."""
+        """Return the logged scalar of each record; None where it does not carry it."""
         if name not in self._scalars:
             self._scalars[name] = [record.scalars.get(name) for record in self.records]
         return self._scalars[name]
 
     def known(self, name: str, records: int) -> list[float]:
-        """The logged scalar of those of the first records that carry it."""
+        """Return the logged scalar of those of the first records that carry it."""
         return [value for value in self.scalars(name)[:records] if value is not None]
 
     def until_not_finite(self, name: str) -> int:
-        """How many of the first records carry no NaN and no infinity as this scalar."""
+        """Return how many of the first records do not carry this scalar as NaN or infinity."""
         values = enumerate(self.scalars(name))
         return next((at for at, value in values if value is not None and not isfinite(value)), len(self))
 
     def until_scalar(self, *names: str) -> int:
-        """How many of the first records carry none of these scalars."""
+        """Return how many of the first records carry none of these scalars."""
         context = self.context
         return min(context.burst.next_logged(names, context.index) - context.index, len(self))
 
     def typical_updates(self) -> list[float] | None:
-        """Of each record `StepContext.typical_update`; None where the records are not alike in their updates."""
+        """Return `StepContext.typical_update` of each record; None where their updates are not stacked."""
         return self.context.typical_updates(len(self)) if self.carries("update") else [float("nan")] * len(self)
 
     def norms(self, subject: str) -> list[float] | None:
-        """Of each record the Euclidean norm over all tensors; None where the records are not alike in the subject."""
+        """Return each record's Euclidean norm over all tensors; None where the subject is not stacked."""
         table = self.context.table(subject)
         return None if table is None or table.stacked is None else table.norm_of_each(len(self))
 
     def plain_depths(self) -> int:
-        """How many of the first records show no depth, or one in which no two gradients are far apart."""
+        """Return for how many of the first records gradients are similar at all depths or give no profile."""
         table = self.context.table("gradient")
         return 0 if table is None else plain_depths(table, self.context.model, len(self))

@@ -15,14 +15,14 @@ _COUNTS = ("nans", "pos_infs", "neg_infs")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _LayoutRows:
-    """Where the sites of a layout stand: `rows` `(sites,)`, and whether these are the first rows, column for column."""
+    """The rows of a layout's sites."""
 
     rows: NDArray[np.intp]
     is_straight: bool
 
 
 class SubjectRows:
-    """The rows of one subject over a whole run: they are only ever added, so a row keeps its number.
+    """The rows of one subject over a whole run; rows are only ever added, so each keeps its number.
 
     Attributes:
         all_present: `(rows,)` all True, the presence of every table that lacks no row; not to be written to.
@@ -43,7 +43,7 @@ class SubjectRows:
         self._same: dict[SubjectRows, tuple[int, bool]] = {}
 
     def _place(self, layout: Layout) -> "_LayoutRows":
-        """Where the layout's sites stand."""
+        """Return the rows of the layout's sites."""
         if self._newest is not None and self._newest[0] is layout:
             return self._newest[1]
         layout_rows = self._places.get(layout)
@@ -63,7 +63,7 @@ class SubjectRows:
         return self._numbers[key]
 
     def are(self, others: "SubjectRows") -> bool:
-        """True when the others have the same sites in the same order; remembered, for lists that only grow."""
+        """Return True when the others have the same sites in the same order; the answer is cached."""
         if others is self:
             return True
         size = len(self.sites) + len(others.sites)
@@ -73,7 +73,7 @@ class SubjectRows:
         return known[1]
 
     def table(self, blocks: list[Block], burst: Burst | None = None, record: int = -1) -> "Table":
-        """One table of all blocks of the subject in a step; a block that has all rows in order is not copied.
+        """Make one table of all blocks of the subject in a step; a complete block in order is not copied.
 
         Args:
             burst: The step and others.
@@ -95,7 +95,7 @@ class SubjectRows:
         return Table(self, values, present)
 
     def _present(self, block: Block) -> Mask:
-        """The rows that are there, of a block that has them all in order."""
+        """Return the rows that are present, of a block that has all of them in order."""
         if block.present is not None:
             return block.present
         if len(self.all_present) != len(self.sites):
@@ -104,7 +104,7 @@ class SubjectRows:
 
 
 def some(mask: Mask) -> bool:
-    """`mask.any()`, in a fifth of the time for the few rows of a step."""
+    """Return `mask.any()`, in a fifth of the time for the few rows of a step."""
     return bool(np.count_nonzero(mask))
 
 
@@ -146,12 +146,12 @@ class Table:
         return self.values[:, at] if at is not None else np.full(len(self.values), np.nan)
 
     def value(self, row: int, statistic: str) -> float:
-        """One number of one row."""
+        """Return one statistic of one row."""
         at = self.rows.column.get(statistic)
         return float(self.values[row, at]) if at is not None else float("nan")
 
     def there(self, statistic: str) -> Floats:
-        """Values of one statistic in the rows that are present."""
+        """Return one statistic of the rows that are present."""
         column = self.column(statistic)
         return column if self.is_whole else column[self.present]
 
@@ -175,7 +175,7 @@ class Table:
         return self._strange
 
     def finite_for(self, records: int) -> int:
-        """How many of so many records, this one first, hold no NaN and no infinity; none where it is not in a burst."""
+        """Return how many of the next records, this one first, hold no NaN and no infinity; 0 outside a burst."""
         if self.stacked is None:
             return 0
         strange = self.stacked.known("strange", self.rows, _strange)[self.index : self.index + records]
@@ -196,7 +196,7 @@ class Table:
         return np.where(self.present & ~self.non_finite, values, np.nan)
 
     def low(self, statistic: str) -> float:
-        """The smallest value among the rows that are present; NaN where one is NaN, or there are none."""
+        """Return the smallest value among the rows that are present; NaN where one is NaN, or there are none."""
         if self.stacked is not None:
             return self.stacked.known(f"low {statistic}", self.rows, lambda stacked: _least(stacked, statistic))[
                 self.index
@@ -252,12 +252,12 @@ class Table:
         return self.stacked.known("norm", self.rows, _norms)[self.index : self.index + records]
 
     def counts(self, row: int) -> dict[str, float]:
-        """How many values of the row were NaN, infinite, and how many there are: the evidence of a fact."""
+        """Return how many values of the row are NaN or infinite, and its size: evidence for findings."""
         return {name: self.value(row, name) for name in (*_COUNTS, "size")}
 
 
 def _strange(stacked: StackedSubject) -> list[bool]:
-    """By record, whether a count of what is not finite is above zero."""
+    """Return, by record, whether it holds any NaN or infinity."""
     anything: list[bool] = np.any([(stacked.columns(name) > 0).any(axis=1) for name in _COUNTS], axis=0).tolist()
     return anything
 

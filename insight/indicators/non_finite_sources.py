@@ -1,4 +1,4 @@
-"""Where a value that is not finite came from: the batch, or the operation that the monitor has traced."""
+"""Finds where a non-finite value came from: the batch, or a traced operation."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ __all__ = ["TRACED", "MissingValues", "Origin"]
 
 @dataclass(slots=True)
 class MissingValues:
-    """Whether the batches of a run bring NaN or infinity with them, and whether the model bears that.
+    """Watches for batches that contain NaN or infinity, and whether the model copes with them.
 
     Attributes:
         was_finite: The loss was, when it was seen last.
@@ -26,7 +26,7 @@ class MissingValues:
     are_borne: bool = False
 
     def look(self, context: StepContext, is_finite: bool) -> Iterator[Finding]:
-        """The batch with which the loss stops being finite, if its input was not finite either.
+        """Yield a finding for the batch with which the loss stops being finite, if its input was not finite either.
 
         Minus infinity does not count: it is how attention masks are written.
 
@@ -76,7 +76,7 @@ _SUSPECTS: Final = (
 
 @dataclass(slots=True)
 class Origin:
-    """The newest operation that was traced; forgotten once the weights are seen to be finite behind it.
+    """The newest traced operation; it is dropped once the weights after it are finite.
 
     A trace rests while the weights are not finite, so what shows in those steps began with the operation before them.
     """
@@ -85,7 +85,7 @@ class Origin:
     is_over: bool = False
 
     def learn(self, context: StepContext) -> None:
-        """Takes what was traced in the step, and whether the weights are finite behind it."""
+        """Take the step's traced operation, and whether the weights after it are finite."""
         if self.is_over:
             self.event, self.is_over = None, False
         self.event = next(iter(context.events("first_bad_operation")), self.event)
@@ -93,18 +93,18 @@ class Origin:
         self.is_over = weights is not None and weights.is_whole and not weights.holds_non_finite
 
     def earlier(self, context: StepContext) -> int | None:
-        """The step before this one with which it began; None where nothing was traced, or something in this step."""
+        """Return the earlier step whose trace shows the origin; None if there is no earlier one."""
         return self.event.step if self.event and self.event.step < context.step else None
 
     def to_text(self, context: StepContext) -> str:
-        """What the trace says, as the end of a sentence; empty without one."""
+        """Return what the trace shows, as the end of a sentence; empty without one."""
         if self.event is None:
             return ""
         step = self.earlier(context)
         return f"; {_said(self.event)}" if step is None else f"; of step {step} the trace says: {_said(self.event)}"
 
     def advice(self, context: StepContext, otherwise: str) -> str:
-        """What to do where it began before this step; `otherwise` where it did not."""
+        """Return what to do if it began before this step; `otherwise` if it did not."""
         step = self.earlier(context)
         if step is None:
             return otherwise
@@ -114,7 +114,7 @@ class Origin:
         )
 
     def mend(self, where: str) -> str:
-        """What to look for in the operation that was traced; in those at the place where none was."""
+        """Return what to look for in the traced operation, or in the operation `where` if none was traced."""
         if self.event is not None and self.event.data.get("source") == _GIVEN:
             return "look at what gave that operation its inputs: the data, or weights that were set between two steps"
         return f"look at the operation {where if self.event is None else 'that was traced'} for {_SUSPECTS}"

@@ -1,4 +1,4 @@
-"""Indicators of a policy in training: a penalty that pays for distance, and data that the model makes itself."""
+"""Indicators of policy training: a KL penalty of the wrong sign, and data that the model makes itself."""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -18,7 +18,7 @@ _LEAST: Final = 1e-6
 
 @dataclass(slots=True)
 class KlPenalty:
-    """For how long the loss has been one multiple of the divergence, and which.
+    """Detects a loss that is one constant multiple of the divergence.
 
     On the policy's own samples a surrogate whose advantages are centred within their groups has the value zero,
     whatever its gradient: what is left of the loss is the penalty. Its factor must be positive.
@@ -35,7 +35,7 @@ class KlPenalty:
     high: float = 0.0
 
     def learn(self, context: StepContext) -> None:
-        """Takes the loss and the divergence of this record, if it has both."""
+        """Take the loss and the divergence of this record, if it has both."""
         loss, divergence = context.scalar("loss"), context.scalar("policy/kl")
         if loss is None or divergence is None or not isfinite(loss) or not divergence > _LEAST:
             return
@@ -57,7 +57,7 @@ _SHARE, _FEWEST = 0.25, 3
 
 @dataclass(slots=True)
 class SelfMade:
-    """Counts the steps in which the model was asked without gradients about fewer samples than it is trained on.
+    """Detects a model that makes its own data: counts forwards without gradients on less than a training batch.
 
     Nobody evaluates on less than a batch in every fourth step. Who asks so little so often acts on the answer, and the
     loss is then of a task that changes with the model: that it rises says nothing of labels or steps (Mnih et al. 2015,
@@ -68,14 +68,14 @@ class SelfMade:
     small_evaluations: int = 0
 
     def learn(self, context: StepContext) -> None:
-        """Takes one record."""
+        """Take one record."""
         self.records += 1
         if context.table("batch/eval") is not None:
             self.small_evaluations += _is_small_evaluation(context)
 
     @property
     def is_so(self) -> bool:
-        """True where it was asked so in a quarter of the records."""
+        """True if a quarter of the records or more have such a forward."""
         return self.small_evaluations >= max(_FEWEST, _SHARE * self.records)
 
 
@@ -85,7 +85,7 @@ def _is_small_evaluation(context: StepContext) -> bool:
 
 
 def _size(context: StepContext, subject: str) -> float:
-    """Values of the largest first input; zero where there was none."""
+    """Return the number of values in the largest first input; zero if there was none."""
     table = context.table(subject)
     if table is None:
         return 0.0

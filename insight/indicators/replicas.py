@@ -1,4 +1,4 @@
-"""What the exchange among ranks says: who differs from whom, and what share each has in a reduction."""
+"""Indicators from the exchange among ranks: which replicas differ, and each rank's share in a reduction."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _NONE, _CLOSE = 0.2, 0.2
 
 
 def shares(event: Event) -> list[float]:
-    """By rank: the share of its gradient in the reduced one, times the number of ranks: 1 in a mean, n in a sum.
+    """Return each rank's share in the reduced gradient, times the number of ranks: 1 in a mean, n in a sum.
 
     Empty where the reduced gradient is no combination of the local ones, or fewer than two ranks took part.
     """
@@ -30,7 +30,7 @@ def is_unreduced(event: Event) -> bool:
 
 
 def dropped(event: Event) -> list[int]:
-    """Ranks without a share in a reduction in which the others have equal ones; empty where there is none."""
+    """Return the ranks without a share in a reduction in which all others have equal shares."""
     found = shares(event)
     missing = [rank for rank, share in enumerate(found) if abs(share) < _NONE]
     present = [share for share in found if abs(share) >= _NONE]
@@ -40,7 +40,7 @@ def dropped(event: Event) -> list[int]:
 
 
 def common_scale(event: Event) -> float:
-    """By which factor the reduced gradient is the mean, where all ranks have the same share; NaN where they do not."""
+    """Return the factor of the reduced gradient over the mean; NaN where the ranks' shares differ."""
     found = [share for share in shares(event) if abs(share) >= _NONE]
     if not found or min(found) <= 0 or max(found) > (1 + _CLOSE) * min(found):
         return float("nan")
@@ -55,7 +55,7 @@ def is_corrupted(event: Event, parameters: int) -> bool:
 
 
 def repeated(values: list[str]) -> Iterator[list[int]]:
-    """Groups of two and more ranks that have the same value."""
+    """Yield groups of two or more ranks that have the same value."""
     for value in dict.fromkeys(values):
         group = [rank for rank, other in enumerate(values) if other == value]
         if len(group) > 1:

@@ -1,4 +1,4 @@
-"""When a router of experts, or attention, has collapsed, and which share of its tokens each expert was called with."""
+"""Indicators of collapsed routers and attention, and the share of tokens that each expert was called with."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ SPAN: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What became of the tokens of one router in one step.
+    """How the tokens of one router were distributed in one step.
 
     Args:
         router: Its site.
@@ -54,7 +54,7 @@ class Dispatch:
     places: dict[str, tuple[int, int, list[int]]] = field(default_factory=dict)
 
     def loads(self, context: StepContext) -> Iterator[Load]:
-        """One for each router whose experts are modules that are called by themselves."""
+        """Yield the load of each router whose experts are modules of their own."""
         context.table("router/expert")  # whose sites are known from then on
         table, experts = context.table("activation"), context.known_sites("router/expert")
         if table is None or not experts:
@@ -71,7 +71,7 @@ class Dispatch:
 def _places(
     context: StepContext, sites: list[str], experts: list[str]
 ) -> Iterator[tuple[str, tuple[int, int, list[int]]]]:
-    """By router: the rows of itself, of the mixture around it, and of its experts, -1 for one that was never called."""
+    """Yield each router's rows: its own, that of the mixture around it, and those of its experts (-1: never called)."""
     rows = {site: row for row, site in enumerate(sites)}
     for router in dict.fromkeys(site.rpartition("[")[0] for site in experts):
         mixture = router.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""Whether the updates are larger than the weights bear, and who pays for it: what two rules judge by.
+"""Indicators of updates that are too large for the weights, and of the harm that they do.
 
 The limits come from 37 healthy trainings (MLP, CNN, decoder; SGD, momentum, Adam, AdamW; five learning rates) and 32
 with rates that ruin them. The median over the weight matrices of update norm over weight norm stayed below 0.15 in
@@ -33,7 +33,7 @@ _ADAPTIVE: Final = ("adam", "lamb", "rmsprop", "adagrad", "adadelta", "lion", "a
 
 @dataclass(slots=True)
 class UpdateStability:
-    """The history of loss, update ratio and learning rate that tells a step too large from one well borne.
+    """The history of loss, update ratio and learning rate; it tells harmful large updates from harmless ones.
 
     Attributes:
         records: How many records with a loss were seen, of a policy all of them.
@@ -73,7 +73,7 @@ class UpdateStability:
     _whole: dict[str, float] = field(default_factory=dict)
 
     def update(self, context: StepContext) -> None:
-        """Learns the record: first the loss, which earlier updates made, then this step's own update."""
+        """Take the record: first the loss, which earlier updates caused, then this step's own update."""
         self._learn_rate(context)
         loss = context.scalar("loss")
         if loss is not None and not (context.has_a_surrogate_loss and isfinite(loss)):
@@ -101,7 +101,7 @@ class UpdateStability:
         return self.harm >= 3 or not isfinite(self.loss) or self.loss > self._bound(5.0)
 
     def leap(self, context: StepContext) -> float | None:
-        """The usual update ratio, where rate and update have risen by leaps in this very step; None where not."""
+        """Return the usual update ratio if rate and update have jumped in this very step; None otherwise."""
         usual = self.ratios.median()
         is_leap = self.jumped_at == context.step and self.jump >= _LEAP and self.rate >= self.highest_rate
         is_known = len(self.ratios) >= _KNOWN and context.typical_update >= LARGE_UPDATE
@@ -164,8 +164,7 @@ class UpdateStability:
 
 
 def _variety(context: StepContext) -> Iterator[tuple[str, float, float]]:
-    """By site: the entropy of attention as a share of its largest, or of a policy; and below which share of the first
-    look it is lost, for logits that are lost to rounding sooner."""
+    """Yield a site, its entropy as a share of the largest, and the share of the first look below which it is lost."""
     entropy, attention = context.scalar("policy/entropy"), context.table("attention")
     if entropy is not None and entropy >= 0:
         yield "", entropy, _LOST
@@ -189,7 +188,7 @@ def is_cold_start(context: StepContext, stability: UpdateStability) -> bool:
 
 @dataclass(slots=True)
 class Path:
-    """Records with a loss, and the sum of their updates over the weights; anew after every update that is too large.
+    """The sum of updates over weights since the last update that was too large.
 
     A network that one such step has thrown somewhere stands still for that reason, whatever its data and its rate.
 
@@ -204,7 +203,7 @@ class Path:
     since: int = 0
 
     def learn(self, context: StepContext) -> None:
-        """Takes this record's update."""
+        """Take this record's update."""
         update = context.typical_update
         if update >= LARGE_UPDATE:
             self.records, self.length = 0, 0.0
@@ -220,14 +219,14 @@ _STRANGE, _RISE = 6.0, 1.5
 
 @dataclass(slots=True)
 class LastStep:
-    """Learns of every record's own step how large it was, which the loss of the next record shows."""
+    """The size of each record's own step, which shows in the loss of the next record."""
 
     update: RobustBaseline = field(default_factory=lambda: RobustBaseline(is_log=True))
     rate: float = float("inf")
     is_ordinary: bool = True
 
     def learn(self, context: StepContext) -> None:
-        """Takes this record's step; `is_ordinary` speaks of it from here on."""
+        """Take this record's step; `is_ordinary` describes it from here on."""
         deviates = self.update.update(context.typical_update)
         rate = context.scalar("learning_rate")
         rate = self.rate if rate is None else rate

@@ -1,4 +1,4 @@
-"""Which runs, and in which order: conditions over fields as a person writes them."""
+"""Filters and sorts runs by conditions over their fields, as a person writes them."""
 
 import math
 import re
@@ -39,7 +39,7 @@ class Condition:
     value: str
 
     def holds(self, value: Json) -> bool:
-        """Whether a value of the field meets the condition."""
+        """Return whether a value of the field meets the condition."""
         if value is None:
             return False
         if self.operator in _NUMERIC:
@@ -50,7 +50,7 @@ class Condition:
 
 
 def parse_condition(text: str) -> Condition:
-    """The condition that a text such as `lr > 0.01`, `state = finished` or `name ~ gpt*` states.
+    """Parse a condition such as `lr > 0.01`, `state = finished` or `name ~ gpt*`.
 
     Raises:
         WrongCondition: It does not read so, or an order is asked of what is no number.
@@ -66,12 +66,12 @@ def parse_condition(text: str) -> Condition:
 
 
 def known_fields(rows: Iterable[Provenance]) -> tuple[str, ...]:
-    """The fields that at least one run has, in the order of their first appearance."""
+    """Return the fields that at least one run has, in order of first appearance."""
     return tuple(dict.fromkeys(name for row in rows for name in row.fields))
 
 
 def differing_settings(rows: Sequence[Provenance]) -> tuple[str, ...]:
-    """The settings in which the runs differ, tags first."""
+    """Return the settings in which the runs differ, tags first."""
     known = known_fields(rows)
     return tuple(
         name
@@ -82,7 +82,7 @@ def differing_settings(rows: Sequence[Provenance]) -> tuple[str, ...]:
 
 
 def resolve(field: str, known: Sequence[str]) -> str:
-    """The full name of a field: itself, `tag.` before it, or the only one that ends in it.
+    """Return the full name of a field: itself, with `tag.` before it, or the only one that ends in it.
 
     What a script was called with counts where nothing else ends in it: `lr` is the optimizer's before it is `--lr`.
 
@@ -103,7 +103,7 @@ def resolve(field: str, known: Sequence[str]) -> str:
 
 
 def select(rows: Sequence[Provenance], conditions: Iterable[Condition]) -> tuple[Provenance, ...]:
-    """The runs that meet all conditions, in their order.
+    """Return the runs that meet all conditions, in order.
 
     Raises:
         UnknownField: A field is had by no run.
@@ -114,7 +114,7 @@ def select(rows: Sequence[Provenance], conditions: Iterable[Condition]) -> tuple
 
 
 def ordered(rows: Sequence[Provenance], field: str, *, descending: bool = False) -> tuple[Provenance, ...]:
-    """The runs by a field: numbers before words, what is NaN or absent always last, equals in their order.
+    """Sort the runs by a field: numbers before words, NaN and absent values always last.
 
     Raises:
         UnknownField: It is had by no run.

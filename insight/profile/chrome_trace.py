@@ -1,4 +1,4 @@
-"""A run, or a part of it, as a timeline in Chrome's trace format, which chrome://tracing and Perfetto open.
+"""Writes a run, or a part of it, in Chrome's trace format, which chrome://tracing and Perfetto open.
 
 Spans of phases lie where the end of the step and the order of phases put them; those of operators where they were
 measured.
@@ -23,7 +23,7 @@ _THREADS = {_STEPS: "steps", _PHASES: "phases"}
 
 
 def chrome_trace(store: Store, run: Run, *, first: int | None = None, last: int | None = None) -> dict[str, Json]:
-    """The JSON document: one process a rank, with threads for steps, phases and operators, memory as a counter.
+    """Return the trace as JSON: one process per rank; threads for steps, phases and operators; memory as a counter.
 
     Args:
         first, last: The steps that are drawn, both included; the newest thousand by default.
@@ -66,7 +66,7 @@ def _steps(rank: int, records: Sequence[StepRecord]) -> Iterator[Json]:
 
 
 def _phases(rank: int, record: StepRecord, start: float) -> Iterator[Json]:
-    """The phases of a step in their order, each beginning where the one before ends."""
+    """Yield the phases of a step in order, each beginning where the one before ends."""
     for name in PHASES:
         seconds = record.scalars.get(f"time/{name}_seconds")
         if seconds is not None and seconds > 0.0:

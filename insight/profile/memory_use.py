@@ -1,4 +1,4 @@
-"""Memory over the run, and what it is made of where it is highest."""
+"""Memory over the run, and its parts at the peak."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _ITEM_BYTES |= {"bfloat16": 2, "int16": 2, "uint16": 2, "int8": 1, "uint8": 1, "
 
 @dataclass(frozen=True, slots=True)
 class MemoryPart:
-    """One thing that takes memory where it is highest.
+    """One part of the memory at its peak.
 
     Args:
         kind: `parameters`, `gradients`, `optimizer`, `activations`.
@@ -65,7 +65,7 @@ def memory_use(
     first: int | None = None,
     last: int | None = None,
 ) -> MemoryUse:
-    """Memory of the rank between two steps; without points where the run has not recorded any."""
+    """Return the memory of the rank between two steps; without points if the run has not recorded any."""
 
     def read(name: str) -> dict[int, float]:
         found = store.series(run, ROOT_SITE, f"scalar/memory/{name}", rank=rank, first=first, last=last, limit=_MOST)
@@ -90,7 +90,7 @@ def memory_use(
 
 
 def _resident(store: Store, run: str, rank: int, structure: Structure) -> Iterator[MemoryPart]:
-    """What lies there through the whole step: one storage is counted once, as are its gradient and its slots."""
+    """Return the memory that is allocated through the whole step; count each storage, gradient and slot once."""
     is_told = len({info.storage for info in structure.parameters}) > 1  # which parameters share memory
     once: dict[int | str, ParameterInfo] = {}
     for info in structure.parameters:
@@ -113,7 +113,7 @@ def _size(info: ParameterInfo) -> int:
 def _transient(
     store: Store, run: str, rank: int, structure: Structure, profiled: tuple[Profiled, ...]
 ) -> Iterator[MemoryPart]:
-    """What a step makes and lets go: by the module that made it."""
+    """Yield the memory that a step allocates and frees, by the module that allocated it."""
     sizes: dict[str, float] = {}
     if profiled:
         highest = max(profiled, key=lambda step: step.peak_bytes)
@@ -129,7 +129,7 @@ def _transient(
 
 
 def _outputs(store: Store, run: str, rank: int, structure: Structure) -> dict[str, float]:
-    """Bytes of the outputs of the modules without children, in the model's most frequent dtype."""
+    """Return the bytes of the outputs of the leaf modules, in the model's most frequent dtype."""
     leaves = {module.site for module in structure.modules if module.is_leaf}
     dtypes = [info.dtype for info in structure.parameters]
     item = _ITEM_BYTES.get(max(set(dtypes), key=dtypes.count), 4) if dtypes else 4

@@ -1,4 +1,4 @@
-"""The operators of the steps that were looked at from inside: how often they ran, and what they took."""
+"""The operators of profiled steps: how often they ran, and what they cost."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who had allocated what was alive at the moment of most memory in a step."""
+    """An operator call whose memory was alive at the step's peak."""
 
     site: str
     operator: str
@@ -56,7 +56,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """One step that was looked at from inside.
+    """One profiled step.
 
     Args:
         began: Unix seconds of its first moment.
@@ -79,14 +79,14 @@ class Profiled:
 def profiled_steps(
     store: Store, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None
 ) -> tuple[Profiled, ...]:
-    """The newest steps between two that were looked at from inside, oldest first; empty where none was."""
+    """Return the newest profiled steps between two steps, oldest first; empty if there are none."""
     return tuple(_profiled(event) for event in _events(store, run, rank, first, last))
 
 
 def operator_table(
     store: Store, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None
 ) -> tuple[Operator, ...]:
-    """The operators of these steps by the time that they took themselves, the longest first."""
+    """Return the operators of these steps by their own time, the longest first."""
     events = _events(store, run, rank, first, last)
     sums: dict[tuple[str, str], list[float]] = {}
     for event in events:

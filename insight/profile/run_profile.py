@@ -77,7 +77,7 @@ _WHAT_TO_DO = {
 def advise(
     splits: Sequence[StepSplit], ranks: Sequence[RankTime], operators: Sequence[Operator] = ()
 ) -> tuple[Advice, ...]:
-    """What is worth doing, the largest share first; empty where nothing is, or nothing was recorded."""
+    """Return what is worth doing, the largest share first; empty if nothing is."""
     found = [*_parts(splits), *_straggler(ranks), *_uneven(splits), *_short(operators)]
     return tuple(sorted(found, key=lambda advice: -advice.share))
 
@@ -157,7 +157,7 @@ class Profile:
 
 
 def profile(store: Store, run: Run, *, first: int | None = None, last: int | None = None) -> Profile:
-    """The profile of all ranks of the run.
+    """Return the profile of all ranks of the run.
 
     Args:
         first, last: The steps that are looked at, both included; all by default.
@@ -203,7 +203,7 @@ _ROWS = 12
 
 
 def render_profile(profile: Profile) -> str:
-    """The profile in words: split, ranks, collectives, operators, memory, and what to do."""
+    """Return the profile as text: step split, ranks, collectives, operators, memory, and what to do."""
     parts = (_split(profile), _ranks(profile), _collectives(profile), _operators(profile), _memory(profile))
     lines = [line for part in (*parts, _advice_lines(profile)) for line in part]
     return "\n".join([f"profile of {profile.run}", *lines])

@@ -44,7 +44,7 @@ class StepSplit:
     inside: Mapping[str, float]
 
     def share(self, name: str) -> float:
-        """Share of the step that a phase, or a part of phases, takes; NaN where it is not known. All phases make 1."""
+        """Return the share of the step that a phase or part takes; NaN if unknown. All phases sum to 1."""
         seconds = self.phases.get(name, self.inside.get(name, float("nan")))
         whole = sum(self.phases.values()) or self.step_s
         return seconds / whole if whole > 0.0 else float("nan")
@@ -60,11 +60,11 @@ class StepSplit:
 def step_split(
     store: Store, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None
 ) -> StepSplit:
-    """The typical step of the rank between two steps; seconds are NaN where the run has not recorded them."""
+    """Return the typical step of the rank between two steps; seconds that were not recorded are NaN."""
     known = frozenset(store.metrics(run, rank=rank))
 
     def read(name: str) -> tuple[NDArray[np.int64], Floats]:
-        """Steps and finite values of one scalar."""
+        """Return the steps and finite values of one scalar."""
         metric = f"scalar/{name}"
         if metric not in known:
             return np.empty(0, np.int64), np.empty(0)
@@ -144,7 +144,7 @@ class RankTime:
 def collectives(
     store: Store, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None
 ) -> tuple[Collective, ...]:
-    """The collectives of the newest steps between two, the most expensive first; empty where none were recorded."""
+    """Return the collectives of the newest steps between two, the most expensive first; empty if none were recorded."""
     if not any(layout.subject == _SUBJECT for layout in store.layouts(run, rank=rank)):
         return ()
     sums: dict[str, list[float]] = {}
@@ -171,7 +171,7 @@ def _add(sums: dict[str, list[float]], block: Block) -> None:
 
 
 def rank_times(splits: Sequence[StepSplit], costs: Sequence[Collective]) -> tuple[RankTime, ...]:
-    """The ranks side by side, the slowest first.
+    """Return the ranks side by side, the slowest first.
 
     Ranks that step together take the same time for a step; the one that the others wait for is the one that does more
     work of its own, or the same work more slowly, and waits least.
@@ -194,7 +194,7 @@ def rank_times(splits: Sequence[StepSplit], costs: Sequence[Collective]) -> tupl
 
 
 def _hidden_waits(splits: Sequence[StepSplit]) -> dict[int, float]:
-    """By rank: seconds of its backward pass in which it waited for gradients of others, unseen.
+    """Return, by rank, the seconds of its backward pass in which it waited, unrecorded, for others' gradients.
 
     A backward pass that reduces on its way ends on all ranks together. Whoever began later has then had the shorter
     one, by as much; the rank with the shortest has waited least. Nothing is known of ranks that do not end together,

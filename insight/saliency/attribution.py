@@ -69,12 +69,12 @@ def gradients(gradient: Gradient, inputs: Floats, *, batch: int = _BATCH) -> Flo
 
 
 def space_of(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The lengths of the axes that are space: all of a vector or a matrix, the last two behind channels."""
+    """Return the lengths of the spatial axes: all of a vector or a matrix, the last two behind channels."""
     return shape if len(shape) < 3 else shape[-2:]
 
 
 def plain_gradient(gradient: Gradient, x: NDArray[Any]) -> Floats:
-    """The gradient of the score at `x`, of its shape.
+    """Return the gradient of the score at `x`, of its shape.
 
     Reference:
         Simonyan et al. 2014, arXiv:1312.6034, section 3.
@@ -84,7 +84,7 @@ def plain_gradient(gradient: Gradient, x: NDArray[Any]) -> Floats:
 
 
 def integrated_gradients(gradient: Gradient, x: NDArray[Any], *, baseline: ArrayLike = 0.0, points: int = 32) -> Floats:
-    """What each element adds to the score on the straight way from the baseline to `x`, of its shape.
+    """Return what each element adds to the score on the straight line from the baseline to `x`, of its shape.
 
     The elements sum to the difference of the two scores, exactly where the gradient is a polynomial of degree below
     `2 * points` along the way, for the integral is Gauss's.
@@ -108,7 +108,7 @@ def integrated_gradients(gradient: Gradient, x: NDArray[Any], *, baseline: Array
 def smooth_gradient(
     gradient: Gradient, x: NDArray[Any], *, noise: float = 0.15, samples: int = 50, seed: int = 0
 ) -> Floats:
-    """The mean gradient around `x`, of its shape.
+    """Return the mean gradient around `x`, of its shape.
 
     Args:
         noise: Standard deviation as a share of the range of `x`; the paper finds 0.1 to 0.2 to look best.
@@ -124,7 +124,7 @@ def smooth_gradient(
 
 
 def resize(field: Floats, space: tuple[int, ...]) -> Floats:
-    """The field at `space` places along its axes; cells keep their centres, and the ends are drawn out.
+    """Resample the field to `space` points along its axes; cell centres stay, ends are extended.
 
     Interpolation along one axis after the other, which is bilinear for two.
     """
@@ -169,7 +169,7 @@ _AT_ONCE = 64
 
 
 def occlusion(score: Score, x: NDArray[Any], *, window: int = 4, stride: int = 2, baseline: ArrayLike = 0.0) -> Floats:
-    """By how much the score falls when the places around are covered, the mean over all windows that cover a place.
+    """Return how much the score falls when a window is covered, averaged over all windows that cover a point.
 
     Args:
         x: A vector, a matrix, or `(channels, height, width)`, whose channels are covered together.
@@ -221,7 +221,7 @@ def rise(
     baseline: ArrayLike = 0.0,
     seed: int = 0,
 ) -> Floats:
-    """The mean score over random masks under which a place was seen.
+    """Return the mean score over the random masks that leave a point visible.
 
     Args:
         masks: How many; the error falls with their root. The paper takes 4000 to 8000 for 224 x 224 photographs.

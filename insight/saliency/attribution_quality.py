@@ -1,4 +1,4 @@
-"""Whether an explanation tells what the model really looks at: scores as its first places are taken away, or given."""
+"""Judges an explanation: how the score reacts when its most important points are removed or added."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Curve:
 def deletion(
     score: Score, x: NDArray[Any], importance: NDArray[Any], *, baseline: ArrayLike = 0.0, steps: int = 20
 ) -> Curve:
-    """Scores while the most important places are replaced by the baseline: a small area is good.
+    """Return the scores while the most important points are replaced by the baseline; a small area is good.
 
     Args:
         importance: The space of `x`, or its shape: then of a place all channels count together.
@@ -45,7 +45,7 @@ def deletion(
 def insertion(
     score: Score, x: NDArray[Any], importance: NDArray[Any], *, baseline: ArrayLike = 0.0, steps: int = 20
 ) -> Curve:
-    """Scores while the most important places of `x` are put into the baseline: a large area is good."""
+    """Return the scores while the most important points of `x` are put into the baseline; a large area is good."""
     at = np.asarray(x, np.float64)
     return _curve(score, np.broadcast_to(np.asarray(baseline, np.float64), at.shape), at, importance, steps)
 
@@ -74,7 +74,7 @@ def faithfulness(
     subsets: int = 100,
     seed: int = 0,
 ) -> float:
-    """Correlation of what the explanation says of random sets of places with what taking them away does: 1 is perfect.
+    """Return how well the importance of random sets of points predicts the effect of removing them: 1 is perfect.
 
     Args:
         share: Of the places that a set holds.
@@ -103,7 +103,7 @@ def faithfulness(
 
 
 def _by_place(importance: NDArray[Any], shape: tuple[int, ...]) -> Floats:
-    """The importance of each place; of several channels their sum.
+    """Return the importance of each point, summed over channels.
 
     Raises:
         ValueError: Its shape is neither that of the input nor of its space.
@@ -135,7 +135,7 @@ class Localisation:
 
 
 def localisation(importance: NDArray[Any], region: NDArray[np.bool_]) -> Localisation:
-    """How well the map points at the region.
+    """Return how well the map points at the region.
 
     Raises:
         ValueError: Their shapes differ, or the region is empty.
@@ -170,7 +170,7 @@ class Stability:
 def stability(
     explain: Callable[[NDArray[Any]], NDArray[Any]], x: NDArray[Any], *, radius: float, samples: int = 10, seed: int = 0
 ) -> Stability:
-    """How far the explanation moves when every element of the input moves by at most `radius`.
+    """Return how far the explanation moves when each element of the input moves by at most `radius`.
 
     Args:
         explain: An input to its map; random explanations need a seed of their own, or their noise counts too.

@@ -1,4 +1,4 @@
-"""One input explained by one method, with all that says whether to believe it."""
+"""One input explained by one method, with the measures that say how far to believe it."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
@@ -98,7 +98,7 @@ def explain(
     region: NDArray[np.bool_] | None = None,
     seed: int = 0,
 ) -> Explanation:
-    """The explanation of one input, judged.
+    """Explain one input and judge the explanation.
 
     Args:
         method: One of `METHODS`.
@@ -130,7 +130,7 @@ def explain(
 
 
 def _window(x: Floats) -> dict[str, int]:
-    """How large a part is covered, and how far it moves: half of itself."""
+    """Return the size of the covering window and its stride, half of the size."""
     side = max(2, min(space_of(x.shape)) // _WINDOWS)
     return {"window": side, "stride": side // 2}
 
@@ -157,7 +157,7 @@ _KIND: Final = "explanation"
 def write_explanations(
     store: Store, found: Sequence[Explanation], *, parent: str | None = None, name: str = "saliency"
 ) -> Run:
-    """The run of kind `evaluation` that now holds the explanations.
+    """Write the explanations into a run of kind `evaluation` and return that run.
 
     Args:
         parent: The training whose model is explained: its id, name, or `latest`.
@@ -173,7 +173,7 @@ def write_explanations(
 
 
 def explanations_in(store: Store, run: str) -> tuple[Explanation, ...]:
-    """The explanations that a run holds itself, in their order; evaluations of it are runs of their own."""
+    """Return the explanations that a run itself holds, in order; its evaluations are separate runs."""
     return tuple(_explanation(event.data) for event in store.events(run, kind=_KIND))
 
 
