@@ -1,4 +1,4 @@
-"""Micro-batch losses that are not divided by their number, or divided twice."""
+"""Micro-batch losses that are not divided by their number, or are divided twice."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -48,11 +48,12 @@ class _AccumulationScaleState:
     ),
 )
 def check(context: StepContext, memory: _AccumulationScaleState) -> Iterator[Finding]:
-    """With m backward passes a step, each of the mean over its micro-batch, the factor before them is 1 or 1/m^2.
+    """Report micro-batch losses that are undivided, or divided twice by their number.
 
-    The gradient of the whole batch's mean is the sum over its micro-batches of the mean of each, divided by m. The
-    probe knows both the value of the loss function and the value from which backward started, so that the factor is
-    read and not guessed.
+    The gradient of a batch's mean is the sum over its m micro-batches of the mean of each, divided by m. The probe
+    knows the value of the loss function and the value from which backward started, so it reads the factor between them
+    and estimates nothing. The rule fires when the factor is 1 or 1/m^2 instead of 1/m. Divide the loss of each
+    micro-batch by their number exactly once.
     """
     for event in context.events("accumulation"):
         count, factor = number(event, "micro_batches"), number(event, "factor")

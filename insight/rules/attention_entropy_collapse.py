@@ -1,4 +1,4 @@
-"""Every query looks at one token."""
+"""Attention in which every query looks at one token."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -38,10 +38,12 @@ class _AttentionEntropyCollapseState:
     ),
 )
 def check(context: StepContext, memory: _AttentionEntropyCollapseState) -> Iterator[Finding]:
-    """In two looks in a row the attention of a module has less than 5 % of its largest possible entropy.
+    """Report attention that looks at one token only.
 
-    Over all heads and queries looked at; a head that copies one token is no fault, a module in which all do has lost
-    its gradient (Zhai et al. 2023, arXiv:2303.06296, section 2).
+    The rule fires when the attention of a module has less than 5 % of its largest possible entropy in two looks in a
+    row, over all heads and queries looked at. A head that copies one token is no fault; a module in which all heads do
+    has lost its gradient (Zhai et al. 2023, arXiv:2303.06296, section 2). Check the factor 1 / sqrt(head size) and the
+    mask.
     """
     table = context.table("attention")
     if table is None:

@@ -58,10 +58,12 @@ class _AttentionLogitGrowthState:
     ),
 )
 def check(context: StepContext, memory: _AttentionLogitGrowthState) -> Iterator[Finding]:
-    """In two looks in a row the largest attention logit is above 33 and 4 times the first, and the entropy at 60 %.
+    """Report attention logits that have grown until one key gets everything.
 
-    From there on all keys but one are lost to rounding, and so are their gradients. The growth leads to divergence
-    (Dehghani et al. 2023, arXiv:2302.05442, section 2.1; Wortsman et al. 2023, arXiv:2309.14322, figure 1).
+    The rule fires when, in two looks in a row, the largest attention logit of a module is above 33 and above 4 times
+    its first value, and the entropy is below 60 % of its first value. At this distance all other keys are lost to
+    rounding, and so are their gradients. The growth leads to divergence (Dehghani et al. 2023, arXiv:2302.05442,
+    section 2.1; Wortsman et al. 2023, arXiv:2309.14322, figure 1). Normalise queries and keys before their product.
     """
     table = context.table("attention")
     if table is None:

@@ -1,4 +1,4 @@
-"""One batch that is unlike the others."""
+"""A single batch that is unlike the others."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -101,16 +101,19 @@ class _BadBatchState:
     ),
 )
 def check(context: StepContext, memory: _BadBatchState) -> Iterator[Finding]:
-    """Input and loss are 8 deviations from their history in the same step, and come back within three.
+    """Report a single batch that throws the loss.
 
-    Of the input its scale, mean, share of zeros and, of tokens, the divergence from the batches before are looked at.
-    Where the input is as usual the loss alone counts if it is 20 deviations out and above everything it ever was: then
-    it is the labels, and the report waits until it is known that it was a single batch. A strange input is reported at
-    once; where it stays it is no single batch, and the report is taken back: it becomes a notice.
+    The rule fires when input and loss are both 8 deviations from their history in the same step, and come back within
+    three. It looks at the scale and the mean of the input; of tokens, at their divergence from earlier batches and the
+    share of the most frequent one. If the input is as usual, the labels may be wrong: then the loss alone must be 20
+    deviations out and above everything before, and the finding waits until the next batches are normal again. A strange
+    input is reported at once; if later batches are as strange, the finding becomes a notice.
 
-    Input that holds NaN or infinity in the step in which the loss stops being finite needs no history, unless the loss
-    was finite over such input before: then the model is made for missing values. Batches of what a model's own acts
-    have brought are as unlike as those acts.
+    Input with NaN or infinity needs no history if the loss stops being finite in the same step. If the loss was finite
+    over such input before, the model is made for missing values, and nothing is reported. Batches that a model collects
+    by its own acts are left out: they change with the model.
+
+    Look at the batch: unscaled values, a broken file, shifted labels.
     """
     loss = context.scalar("loss")
     if loss is None:

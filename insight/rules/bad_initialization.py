@@ -1,4 +1,4 @@
-"""Weights that start constant, huge or tiny, and a first loss that guessing would beat by far."""
+"""Weights, or a first loss, that start at the wrong scale."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -85,17 +85,20 @@ def _skip_window(lookahead: Lookahead, memory: _BadInitializationState) -> SkipW
     ),
 )
 def check(context: StepContext, memory: _BadInitializationState) -> Iterator[Finding]:
-    """A layer's weights start constant or scale by over 8 or under 0.01, or the first loss is far above guessing.
+    """Report weights, or a first loss, that start at the wrong scale.
 
-    The scale of a dense layer or a convolution is standard deviation times the root of fan-in (Glorot and Bengio 2010;
-    He et al. 2015, arXiv:1502.01852). A constant that is not zero makes all units alike for ever. A zero matrix is
-    usual at the end of a residual branch and in adapters, where it leaves zero with the first step: it takes two of
-    them, half of all matrices, that get no gradient or are still zero after three steps to be a finding. A small matrix
-    at an end of the model holds nothing back but its own first answers, and is usual there: policies start with a gain
-    of 0.01 (Andrychowicz et al. 2021, arXiv:2006.05990, section 3.2). Guessing among
-    C classes costs log(C); a first cross-entropy of three times that, from logits as far apart, is a model that is sure
-    and wrong before it has seen anything (Karpathy, "A Recipe for Training Neural Networks": verify the loss at the
-    start).
+    The scale of a dense layer or a convolution is its standard deviation times the root of its fan-in (Glorot and
+    Bengio 2010; He et al. 2015, arXiv:1502.01852). The rule fires when it is above 8 or below 0.01, or when all weights
+    are one constant: a constant other than zero keeps all units alike for ever.
+
+    A zero matrix is usual at the end of a residual branch and in adapters, where it leaves zero with the first step.
+    The rule fires when two or more of them, half of all matrices, get no gradient or are still zero after three steps.
+    A small matrix at an end of the model is usual too: policies start with a gain of 0.01 (Andrychowicz et al. 2021,
+    arXiv:2006.05990, section 3.2).
+
+    Guessing among C classes costs log(C). A first cross-entropy of three times that, from logits as far apart, means
+    that the model is sure and wrong before it has learned anything (Karpathy, "A Recipe for Training Neural Networks":
+    verify the loss at the start). Initialise so that each layer keeps the scale of its input.
     """
     if memory.has_first_loss and not memory.zeros and not context.events("initial_weight"):
         return

@@ -1,4 +1,4 @@
-"""Gradient clipping whose limit lies far below every gradient."""
+"""Gradient clipping with a limit far below every gradient."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,11 +41,12 @@ class _ClippingToNothingState:
     ),
 )
 def check(context: StepContext, memory: _ClippingToNothingState) -> Iterator[Finding]:
-    """Ten clippings in a row have left less than a hundredth of the gradient.
+    """Report clipping that removes nearly the whole gradient.
 
-    Clipping is meant for rare spikes (Pascanu et al. 2013, arXiv:1211.5063, choose the limit from the norms' own
-    average). Here it scales every step: plain gradient descent stands still, and an adaptive optimizer no longer sees
-    how large its gradients are.
+    The rule fires when ten clippings in a row leave less than a hundredth of the gradient. Clipping is meant for rare
+    spikes (Pascanu et al. 2013, arXiv:1211.5063, choose the limit from the average of the norms). If it scales every
+    step, plain gradient descent stands still, and an adaptive optimizer no longer sees how large its gradients are.
+    Choose a limit near the usual norm of the gradient.
     """
     coefficient = context.scalar("clip/coefficient")
     if coefficient is None or coefficient != coefficient:

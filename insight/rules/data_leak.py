@@ -1,4 +1,4 @@
-"""Outputs that depend on input which the model must not see yet."""
+"""Outputs that depend on input that the model must not see yet."""
 
 from collections.abc import Iterator
 
@@ -33,11 +33,12 @@ def _checked(*, is_causal: bool | None, is_declared: bool = True) -> Event:
     ),
 )
 def check(context: StepContext, memory: None) -> Iterator[Finding]:
-    """An output moves when input at a later position is changed.
+    """Report outputs that change when a later input changes.
 
-    The check calls the model with its own batch, changed at single positions; it runs when the configuration asks for
-    it (`causality: true`), which says that the model is meant to be causal. Nothing is estimated: a causal model gives
-    the same numbers before the position that was changed, up to the noise between two equal calls.
+    The check calls the model with its own batch, changed at single positions. It runs when the configuration declares
+    the model causal (`causality: true`). The rule estimates nothing: before the changed position a causal model gives
+    the same numbers, up to the noise between two equal calls. Look at the attention mask, at convolutions without left
+    padding, and at operations along the positions.
     """
     del memory
     for event in context.events("causality"):

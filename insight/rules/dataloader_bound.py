@@ -1,4 +1,4 @@
-"""The step waits for data, or for whatever else the loop does between the step and the next forward."""
+"""A step that waits for data, or for other work between the optimizer and the next forward."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -74,14 +74,17 @@ def _skip_window(lookahead: Lookahead, memory: _DataloaderBoundState) -> SkipWin
     ),
 )
 def check(context: StepContext, memory: _DataloaderBoundState) -> Iterator[Finding]:
-    """In two measurements in a row, means of ten steps, 60 % of a step passed before the forward began, 15 ms at least.
+    """Report steps that mostly wait between the optimizer and the next forward.
 
-    What is measured is the time from the end of the optimizer's step to the next forward: the loader's, and that of
-    whatever else the loop does there, such as logs and checkpoints, which nothing tells apart; the words say so.
-    The first measurement is left out: workers start and caches are filled. Other processes on the same cores make every
-    phase longer: by as much as the work of a step takes longer than it took when it took least, the 15 ms are more.
-    Evaluation has a time of its own; what is made ready for it
-    has not, so the step that follows one is not judged.
+    The rule fires when, in two measurements in a row (means of ten steps), 60 % of a step and at least 15 ms passed
+    between the end of the optimizer's step and the next forward. This time contains the loader and everything else that
+    the loop does there, such as logs and checkpoints; the monitor cannot separate them, and the finding says so.
+
+    The first measurement is left out: workers start and caches fill. Other processes on the same cores make every phase
+    longer, so the 15 ms grow with the work of a step, relative to its fastest measurement. Evaluation is timed
+    separately, but its preparation is not, so the step after an evaluation is not judged.
+
+    Time the loader alone first; then load in the background, or do the other work more rarely.
     """
     data = context.scalar("time/data_seconds")
     if _evaluates(context):

@@ -111,14 +111,19 @@ def _skip_window(lookahead: Lookahead, memory: _DeadUnitsState) -> SkipWindow | 
     ),
 )
 def check(context: StepContext, memory: _DeadUnitsState) -> Iterator[Finding]:
-    """A layer's output has been zero in 99.9 % of its values for 10 records, or 60 % of its units in every look.
+    """Report layers whose output stays zero, and layers most of whose units never fire.
 
-    Behind it no gradient flows, so it does not come back by itself. Judged by the whole tensor and, where units are
-    looked at, by the share of them that have not fired in any look of late, in two such judgements in a row; units that
-    fired before must have taken the loss up with them, for a network may grow sparse as it learns. A ReLU that is a
-    function and no module is not seen; a layer before the last that is nowhere above zero, and whose weights have had
-    gradients of exactly zero for 10 records, tells the same where no module behind it does. Of layers that died
-    together the first in call order is reported, for the others may only pass its zeros on.
+    The rule fires when 99.9 % of a layer's output has been zero for 10 records, or when 60 % of its units have not
+    fired in any recent look, in two judgements in a row. No gradient flows behind such units, so they do not come back.
+    Units that fired before count only if the loss rose with their silence, since a network may grow sparse as it
+    learns.
+
+    A ReLU that is a function and not a module has no output of its own. The rule then judges the layer before it: an
+    output that is nowhere above zero, with weights whose gradients have been exactly zero for 10 records. The last
+    layer is left out. Of layers that died together the first in call order is reported; the others may only pass its
+    zeros on.
+
+    Look at the bias of the layer before, and for one update that was far too large.
     """
     table = context.table("activation")
     if table is None:

@@ -80,13 +80,15 @@ def _skip_window(lookahead: Lookahead, memory: _ExpertStarvationState) -> SkipWi
     ),
 )
 def check(context: StepContext, memory: _ExpertStarvationState) -> Iterator[Finding]:
-    """In two looks in a row an expert got none of the tokens, where an even load would have given it 16 or more.
+    """Report experts that get no tokens.
 
-    And the router believes in it no more than before: a balancing loss that is at work raises its probability. An
-    expert that it believes in about as in the others, and never chooses, is kept from it; where experts are modules it
-    is enough that it was not called in the first 8 steps. Such an expert has no gradient and never comes back by
-    itself. Where most experts starve the router has collapsed,
-    which is another rule's word.
+    The rule fires when, in two looks in a row, an expert got none of the tokens although an even load would have given
+    it 16 or more, and the router's probability for it has not risen: a working balancing loss raises it. It also fires
+    for an expert that has about an even share of the router's probability and is never chosen; for experts that are
+    modules, 8 steps without a call from the start are enough.
+
+    Such an expert gets no gradient and never comes back by itself. If most experts starve, the router has collapsed,
+    which another rule reports. Raise the balancing loss, or look for a mask that keeps the tokens away.
     """
     table, routers = context.table("router/expert"), context.table("router")
     if table is not None:

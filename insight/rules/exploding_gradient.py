@@ -1,4 +1,4 @@
-"""The gradient grows with depth, or beyond everything the run has known."""
+"""A gradient that grows with depth, or beyond its own history."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -78,13 +78,16 @@ def _skip_window(lookahead: Lookahead, memory: _ExplodingGradientState) -> SkipW
     ),
 )
 def check(context: StepContext, memory: _ExplodingGradientState) -> Iterator[Finding]:
-    """The first third of the weight matrices gets over 1e4 times the gradient of the last third, or the norm explodes.
+    """Report gradients that grow with depth, or far above their own history.
 
-    In depth: growing from layer to layer, with a Kendall's tau of -0.6 and below; experts and branches that get nothing
-    are no growth.
+    In depth: the first third of the weight matrices gets more than 1e4 times the gradient of the last third, growing
+    from layer to layer (Kendall's tau of -0.6 or below). Experts and branches without a gradient do not count as
+    growth.
 
     In time: for three records the norm over all parameters is above 100 times the median of its newest 50 values and
-    above 10 times the largest of the first 20. What is not finite is never learned and belongs to other rules.
+    above 10 times the largest of the first 20. Values that are not finite are left to other rules.
+
+    Clip by global norm, reduce the gain of the initialisation, and look at what changed at this step.
     """
     table = context.table("gradient")
     if table is None or context.record.skipped:

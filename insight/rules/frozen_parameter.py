@@ -88,16 +88,19 @@ def _skip_window(lookahead: Lookahead, memory: _FrozenParameterState) -> SkipWin
     ),
 )
 def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Finding]:
-    """A parameter with `requires_grad` off, or one that got no gradient, or zeros only, in 12 records while others did.
+    """Report parameters that require no gradient, and parameters that never get one.
 
-    The fact is exact, the intent is not known: it is a warning, and only a notice where most of the weights or of the
-    layers are frozen, as in fine-tuning (a single layer of four and more, however large, is none), and where a network
-    stands beside the trained one, as a teacher or a target does: nothing trained takes what it puts out, and no
-    gradient comes to that. `expected_frozen`, globs over
-    sites in the run's configuration, says what is meant. Running statistics of normalisation layers are no parameters
-    in this sense, and of a gradient that the monitor cannot read, as a sparse one, nothing is said. Parameters of one
-    module are reported as that module. Experts beside a router that is watched get no gradient without tokens, which is
-    another rule's word.
+    The rule fires for parameters with `requires_grad` off, and for parameters without a gradient, or with zeros only,
+    for 12 records in which others got theirs. The fact is exact, the intent is unknown, so it is a warning.
+
+    It is only a notice if most weights or layers are frozen, as in fine-tuning; a single large layer of four or more
+    does not count as most. It is also a notice for a network beside the trained one, such as a teacher: nothing trained
+    takes its output, and no gradient comes to it. `expected_frozen`, globs over sites in the run's configuration,
+    declares what is frozen on purpose.
+
+    Left out are running statistics of normalisation layers, gradients that the monitor cannot read (sparse ones), and
+    experts beside a watched router, which get no gradient without tokens. Parameters of one module are reported as that
+    module.
     """
     if memory.checked is not context.model:
         memory.checked = context.model

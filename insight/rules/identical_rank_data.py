@@ -48,11 +48,12 @@ class _IdenticalRankDataState:
     ),
 )
 def check(context: StepContext, memory: _IdenticalRankDataState) -> Iterator[Finding]:
-    """In two exchanges in a row two or more ranks were given the same batch, value for value.
+    """Report ranks that train on the same batch.
 
-    Then they compute the same gradient, and the whole is trained on fewer samples than it seems. Equal checksums of
-    what the model was called with are the fact; ranks that share one replica, as in tensor parallelism, read the same
-    batch on purpose.
+    The rule fires when two or more ranks were given the same batch, value for value, in two exchanges in a row. They
+    compute the same gradient, so the run trains on fewer samples than it seems. The rule compares checksums of the
+    model's input. Ranks that share one replica, as in tensor parallelism, read the same batch on purpose. Give each
+    rank its own share of the data, for example with DistributedSampler.
     """
     for event in context.events("rank_checksums"):
         if event.data.get("quantity") != "batch" or memory.is_reported:

@@ -1,4 +1,4 @@
-"""A policy that runs from its reference."""
+"""A policy that runs away from its reference."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -58,12 +58,16 @@ class _KlBlowupState:
     ),
 )
 def check(context: StepContext, memory: _KlBlowupState) -> Iterator[Finding]:
-    """For three records the divergence from the reference is above 1 nat and 8 times its own median, or above 10 times.
+    """Report a policy that runs away from its reference.
 
-    Or the loss has been one negative multiple of the divergence, to three digits, for 4 records in which that doubled:
-    a penalty with its sign turned, which is known before the policy is far. Else the median is that of the 20 values
-    before; values beyond it are not learned. A policy at such a distance is not held by its penalty any more, and what
-    it optimises is no longer what the reward was made for (Gao et al. 2023, arXiv:2210.10760).
+    The rule fires when, for three records, the divergence from the reference is above 1 nat and above 8 times its
+    median over the 20 values before, or once above 10 times that limit. Values beyond the limit do not enter the
+    median. At such a distance the penalty no longer holds the policy, and it optimises something that the reward was
+    not made for (Gao et al. 2023, arXiv:2210.10760).
+
+    The rule also fires when the loss has been one negative multiple of the divergence, to three digits, for 4 records
+    in which the divergence doubled: the penalty has the wrong sign. Raise the coefficient, lower the rate, and check
+    its sign.
     """
     divergence = context.scalar("policy/kl")
     entropy = context.scalar("policy/entropy")

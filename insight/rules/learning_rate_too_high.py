@@ -1,4 +1,4 @@
-"""Steps larger than the weights bear, from the start or after a jump of the rate."""
+"""Updates that are too large, and a loss that pays for them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -97,16 +97,19 @@ class _LearningRateTooHighState:
     ),
 )
 def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[Finding]:
-    """Updates of 0.3 of the weights and more in a step, and then a loss that has lost all its progress.
+    """Report updates that are too large, followed by a loss that has lost its progress.
 
-    Both are needed, in this order: large updates alone are borne by some networks, and a loss that rises first has
-    another reason. The update is the median over the weight matrices of update norm over weight norm; about 0.001 is
-    usual (Karpathy, "A Recipe for Training Neural Networks"), 0.15 was the largest in healthy trainings of ours, 0.3 is
-    our limit. Attention that looks at one token after such updates, and a policy that has one answer left, are a harm
-    that the loss need not show. A rate that rises ten times in one step, above all that it was in ten records and more,
-    and such an update in that very step where a tenth of it was usual, need no waiting. An adaptive optimizer that
-    starts at its full rate is judged after 40 records, when it is clear whether the run recovers: then it lacks
-    warm-up.
+    The rule fires after updates of 0.3 of the weights or more in one step, when the loss then loses all its progress.
+    Both are needed, in this order: some networks bear large updates, and a loss that rises first has another reason.
+    The update is the median over the weight matrices of update norm over weight norm. About 0.001 is usual (Karpathy,
+    "A Recipe for Training Neural Networks"), 0.15 was the largest in our healthy trainings, 0.3 is our limit.
+
+    Two kinds of harm need not show in the loss: attention that looks at one token after such updates, and a policy with
+    a single answer left. A rate that rises tenfold in one step, above all its values in ten records or more, is
+    reported at once if its update is above the limit and ten times the usual one. An adaptive optimizer that starts at
+    its full rate is judged after 40 records: if the run recovers, it lacks warm-up.
+
+    Divide the rate by ten or more, and go back to a checkpoint from before.
     """
     stability = memory.stability
     if memory.is_done:

@@ -1,4 +1,4 @@
-"""Nothing moves although the gradients are healthy."""
+"""Updates so small that the weights do not move, although the gradients are healthy."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -90,11 +90,12 @@ def _skip_window(lookahead: Lookahead, memory: _LearningRateTooLowState) -> Skip
     ),
 )
 def check(context: StepContext, memory: _LearningRateTooLowState) -> Iterator[Finding]:
-    """Updates below one millionth of the weights in the typical matrix for 12 records, gradients flowing, loss unmoved.
+    """Report a learning rate too small to move the weights.
 
-    A rate that is still rising (warm-up), one that has decayed to a tenth of its highest (the end of a schedule) and a
-    loss that has fallen by 2 % and more, and by four times its noise, are no case of it; updates of exactly zero are a
-    missing step.
+    The rule fires when, for 12 records, updates are below one millionth of the weights in the typical matrix, gradients
+    flow, and the loss does not move. It stays silent while the rate rises (warm-up), after the rate has decayed to a
+    tenth of its highest (the end of a schedule), and when the loss has moved by 2 % and by four times its noise.
+    Updates of exactly zero are a missing step. Raise the rate towards updates of 0.001 of the weights.
     """
     if memory.is_reported:
         return

@@ -1,4 +1,4 @@
-"""A loss that is given what it does not expect: probabilities where logits belong, or the reverse."""
+"""A loss that is given the wrong kind of input: probabilities for logits, or shapes that do not match."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -136,15 +136,18 @@ def _skip_window(lookahead: Lookahead, memory: _LossInputDomainState) -> SkipWin
     ),
 )
 def check(context: StepContext, memory: _LossInputDomainState) -> Iterator[Finding]:
-    """The input of a loss is not of the domain, or not of the shape, that the loss expects.
+    """Report a loss whose input has the wrong domain or shape.
 
-    The probe looks at a few rows of it: rows that sum to one within the rounding of their dtype are probabilities, rows
-    whose exponentials do are log-probabilities; no network gives such logits by chance. Values that merely lie between
-    0 and 1 might be, at first: the operation that made them must be a sigmoid, or, where that is not known, they must
-    stay there for three further steps. `cross_entropy` of log-probabilities is
-    the same as of logits, and is not reported. Losses that compare element with element are given shapes of which each
-    is stretched along the other, so that every prediction is compared with every target: the best that can be learned
-    is the mean of all. A target that alone is stretched, one for all, may be meant.
+    The probe looks at a few rows of the input. Rows that sum to one within rounding are probabilities; rows whose
+    exponentials do are log-probabilities. No network produces such logits by chance. Values between 0 and 1 are less
+    certain: the rule fires if a sigmoid made them, or, if the operation is unknown, if they stay there for three
+    further steps. `cross_entropy` of log-probabilities equals that of logits and is not reported.
+
+    Losses that compare element by element are checked for shapes that broadcast along each other. Then every prediction
+    is compared with every target, and the best that the model can learn is their mean. A target that alone is broadcast
+    may be meant.
+
+    Give the loss logits, or the domain that it expects, and equal shapes.
     """
     yield from _stretched(context, memory)
     for event in context.events("loss_input"):

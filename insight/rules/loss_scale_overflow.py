@@ -1,4 +1,4 @@
-"""The scale of mixed precision is too high, or collapses."""
+"""A loss scale of mixed precision that is too high, or collapses."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -50,12 +50,14 @@ class _LossScaleOverflowState:
     ),
 )
 def check(context: StepContext, memory: _LossScaleOverflowState) -> Iterator[Finding]:
-    """Steps are skipped for overflow without end: the scale does not fall, falls below 1, or overflows keep coming.
+    """Report mixed-precision steps that keep overflowing.
 
-    A dynamic scale begins too high on purpose and halves until gradients fit, and it overflows once in a while when it
-    tries a higher one (Micikevicius et al. 2018, arXiv:1710.03740); none of this is reported. Reported are 5 skips in
-    a row at a scale that does not fall, a scale below 1, 25 skips in a row, and 10 skips among the newest 50 steps
-    after 100 good ones.
+    The rule fires after 5 skipped steps in a row at a scale that does not fall, at a scale below 1, after 25 skipped
+    steps in a row, and after 10 skips among the newest 50 steps once 100 steps were good. Skipped steps train nothing.
+
+    A dynamic scale starts too high on purpose and halves until gradients fit; now and then it overflows when it tries a
+    higher scale (Micikevicius et al. 2018, arXiv:1710.03740). That is not reported. Use a dynamic scale, and look for
+    NaN in the forward pass if it collapses.
     """
     _learn(context, memory)
     if memory.is_reported or not context.record.skipped or isnan(memory.scale):

@@ -58,13 +58,16 @@ class _LossSpikeState:
     ),
 )
 def check(context: StepContext, memory: _LossSpikeState) -> Iterator[Finding]:
-    """For three records in a row the loss lies 8 robust deviations above its history and half its progress is lost.
+    """Report a loss that rises suddenly and stays up.
 
-    The history is the newest 32 finite losses, the deviation that of one loss around their trend. Both are needed: the
-    loss of single batches has heavy tails, and near zero it varies by large factors in healthy runs; single batches are
-    not reported, and losses of policies, and of models that act and learn from what came of it, are no measure of
-    anything. With 8 deviations and half of the progress none of
-    our healthy trainings is (our choice). Modules that joined or were exchanged at most 20 steps before are named.
+    The rule fires when, for three records in a row, the loss lies 8 robust deviations above its history and half of its
+    progress is lost. The history is the newest 32 finite losses; the deviation is that of one loss around their trend.
+    Both conditions are needed: the loss of single batches has heavy tails, and near zero it varies by large factors in
+    healthy runs. None of our healthy trainings reaches this limit (our choice).
+
+    Single batches are not reported. Losses of policies, and of models that learn from their own acts, are left out,
+    since they measure no progress. The finding names modules that were added or replaced at most 20 steps before. Look
+    at the batches of these steps, then at the gradient norm just before.
     """
     loss = context.scalar("loss")
     if loss is None:

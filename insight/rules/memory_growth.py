@@ -1,4 +1,4 @@
-"""Memory that rises without end."""
+"""Memory that keeps growing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -57,10 +57,12 @@ def _every_tenth(*values: float) -> tuple[float | None, ...]:
     ),
 )
 def check(context: StepContext, memory: _MemoryGrowthState) -> Iterator[Finding]:
-    """In six looks after the first two memory has risen, with two rests at most, in the later half as fast as before.
+    """Report memory that keeps rising.
 
-    Memory that fills a cache rises as well, but ever more slowly; one that rises and falls is no leak. By 2 % of the
-    memory and 8 MB at least, device memory before the host's.
+    The rule fires when memory has risen in six looks after the first two, with at most two pauses, and as fast in the
+    later half as in the earlier one, by at least 2 % and 8 MB. Memory that fills a cache rises ever more slowly; memory
+    that rises and falls is no leak. Device memory is judged before the host's. Look for tensors that are kept with
+    their graph.
     """
     for name in _NAMES:
         value = context.scalar(name)

@@ -1,4 +1,4 @@
-"""Linear layers that follow each other with nothing between them."""
+"""Linear layers in sequence with no activation between them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -64,13 +64,15 @@ class _MissingNonlinearityState:
     ),
 )
 def check(context: StepContext, memory: _MissingNonlinearityState) -> Iterator[Finding]:
-    """A linear layer or a convolution is given the output of another as it is, so that both are one linear map.
+    """Report two linear layers in a row with nothing between them.
 
-    The very tensor that the first returned must arrive at the second; any function between them, module or not, makes
-    another one. A first layer that is narrower than both ends is a factorisation, a convolution by groups followed
-    by another is a separable one, and one whose output other layers take as well, as the stem of a residual network or
-    of gates, is no part of the second alone: all are built on purpose and not reported. Where each of the two stands in
-    a network of its own with further layers, an encoder and a head behind it, it is a notice only.
+    The rule fires when a linear layer or a convolution gets exactly the tensor that another one returned: both together
+    are one linear map. Any function between them, module or not, makes a new tensor.
+
+    Some pairs are built on purpose and left out: a first layer narrower than both ends (a factorisation), a convolution
+    by groups followed by another (a separable one), and a layer whose output others take as well, such as the stem of a
+    residual network. If each of the two stands in a network of its own with further layers, such as an encoder and a
+    head, it is a notice. Put the missing activation between them, or drop one.
     """
     model = context.model
     if memory.checked is model:

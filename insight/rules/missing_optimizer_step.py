@@ -1,4 +1,4 @@
-"""Backward without step: gradients flow and the weights stand still."""
+"""Weights that stand still although gradients reach them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -141,15 +141,19 @@ def _skip_window(lookahead: Lookahead, memory: _MissingOptimizerStepState) -> Sk
     ),
 )
 def check(context: StepContext, memory: _MissingOptimizerStepState) -> Iterator[Finding]:
-    """No weight matrix has changed for 5 records although finite gradients reached them and the rate is not zero.
+    """Report weights that do not change although gradients reach them.
 
-    An update of exactly zero is the fact. Where updates are not recorded, weights whose every statistic stays the same
-    to the last bit are taken for it, with less confidence: float16 and bfloat16 weights also stand still when each
-    update is smaller than half of their last digit. Skipped steps do not count, nor do matrices whose gradient has
-    fallen to the root of float32's rounding of what it was: no loss can tell a smaller step from none. Gradients that
-    reach every output and are zero at every parameter when the optimizer steps were cleared before it. Weights that are
-    at the end what they were at first, to the last bit, although five steps and more have moved them, were put back
-    after every step.
+    The rule fires when no weight matrix has changed for 5 records although finite gradients reached them and the rate
+    is not zero. An update of exactly zero is the fact. If updates are not recorded, weights whose statistics all stay
+    equal to the last bit count as well, with less confidence: in float16 and bfloat16, updates smaller than half of the
+    last digit change nothing either. Skipped steps do not count, nor do matrices whose gradient has fallen to the
+    rounding of float32.
+
+    Two more cases: gradients reach every output but are zero at every parameter when the optimizer steps, so they were
+    cleared in between; and weights that are equal to the first ones at the end, to the last bit, although five steps or
+    more moved them, so they were put back.
+
+    Call `optimizer.step()` after `backward()`, and `zero_grad()` not between the two.
     """
     if memory.is_reported:
         return

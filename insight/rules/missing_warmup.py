@@ -1,4 +1,4 @@
-"""An adaptive optimizer at its full rate from the first step on, before its second moment means anything."""
+"""An adaptive optimizer that starts at its full rate, before its second moment means anything."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -82,13 +82,13 @@ class _MissingWarmupState:
     ),
 )
 def check(context: StepContext, memory: _MissingWarmupState) -> Iterator[Finding]:
-    """Adam and its kin at full rate from step 0, updates beyond 0.3 of the weights at once, a loss thrown up that
-    recovers.
+    """Report an adaptive optimizer that starts at its full rate and throws the loss.
 
-    In its first steps such an optimizer moves every weight by the whole rate, whatever the gradient, because its
-    second moment has seen nothing yet (Ma and Yarats 2021, arXiv:1910.04209). Many small networks bear it: only a run
-    whose loss was thrown above its start in the first 20 records, or whose attention looks at one token since, and
-    whose loss had recovered after 40, is reported. One that does not recover has a rate that is too high.
+    In its first steps such an optimizer moves every weight by the whole rate, whatever the gradient, because its second
+    moment has seen nothing yet (Ma and Yarats 2021, arXiv:1910.04209). The rule fires when updates at the start exceed
+    0.3 of the weights, the loss was thrown above its first value in the first 20 records (or attention looks at one
+    token since), and the loss had recovered after 40. Many small networks bear such a start and are not reported. A
+    loss that does not recover means a rate that is too high. Raise the rate linearly over the first steps.
     """
     stability = memory.stability
     if memory.is_done:

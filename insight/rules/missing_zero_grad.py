@@ -1,4 +1,4 @@
-"""Gradients pile up over steps because nobody clears them."""
+"""Gradients that add up over steps because they are never cleared."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,11 +66,12 @@ def _skip_window(lookahead: Lookahead, memory: _MissingZeroGradState) -> SkipWin
     ),
 )
 def check(context: StepContext, memory: _MissingZeroGradState) -> Iterator[Finding]:
-    """In three steps in a row the gradients of the step before were still there when new ones were added to them.
+    """Report gradients that are never cleared between steps.
 
-    The probe reports it only when no accumulation over micro-batches is declared. It is a fact and needs no threshold;
-    the three in a row let a single backward pass outside the loop go by. What is left over and has the norm of the very
-    gradient that the step before has used, whole and by itself, is proof at once.
+    The rule fires when, in three steps in a row, the gradients of the step before were still there when backward added
+    new ones. The probe reports this only if no accumulation over micro-batches is declared, so it is a fact and needs
+    no threshold. Three in a row allow a single backward pass outside the loop. If the leftover has exactly the norm
+    that the step before used, one step is proof. Call `optimizer.zero_grad()` once a step, before `backward()`.
     """
     if memory.is_reported:
         return

@@ -1,4 +1,4 @@
-"""A collector or the writer failed: observations are missing, the training was not touched."""
+"""A failure of the monitor itself: observations are missing, the training is unharmed."""
 
 from collections.abc import Iterator
 
@@ -22,10 +22,10 @@ from ..rule import CONFIGURATION, rule
     silent_on=(Recording(events=(Event("step_skipped", 0, data={"loss_scale": 1024.0}),)),),
 )
 def check(context: StepContext, memory: None) -> Iterator[Finding]:
-    """What the monitor says about itself: a collector that failed and was switched off, steps that were dropped.
+    """Report a failure of the monitor: a collector that was switched off, or records that were lost.
 
-    It never makes a run unhealthy and is never a root cause; it says where silence is not health. Rules that raise are
-    reported in the same way.
+    Such a finding never makes a run unhealthy and is never a root cause; it says where silence does not mean health.
+    Rules that raise are reported in the same way.
     """
     for event in (*context.events("monitor_fault"), *context.events("observations_lost")):
         lost = event.data.get("count")

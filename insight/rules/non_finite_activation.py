@@ -1,4 +1,4 @@
-"""A module turns finite input into NaN or infinity."""
+"""A module that turns finite input into NaN or infinity."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -56,11 +56,12 @@ def _skip_window(lookahead: Lookahead, memory: _NonFiniteActivationState) -> Ski
     ),
 )
 def check(context: StepContext, memory: _NonFiniteActivationState) -> Iterator[Finding]:
-    """The first module, in call order, whose output holds NaN or infinity.
+    """Report the first module whose output holds NaN or infinity.
 
-    Modules are recorded in the order in which they finish, so everything before the first bad one was finite, its
-    inputs among it; what comes later merely passes it on. Minus infinity alone is how attention masks are written and
-    is not reported while the loss stays finite. Said once a run: after the first time nothing later means anything.
+    Modules are recorded in the order in which they finish. Everything before the first bad one was finite, including
+    its inputs; later modules only pass it on. Minus infinity alone is how attention masks are written, and is not
+    reported while the loss stays finite. The rule reports once per run, since nothing after the first time means
+    anything. Look for log or sqrt of a negative number, a division by zero, or a float16 overflow in this module.
     """
     memory.origin.learn(context)
     weights = context.table("weight")

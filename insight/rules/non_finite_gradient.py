@@ -1,4 +1,4 @@
-"""The gradient holds NaN or infinity where nothing that is known of the forward pass does."""
+"""A gradient with NaN or infinity after a finite forward pass."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -64,15 +64,18 @@ def _skip_window(lookahead: Lookahead, memory: _NonFiniteGradientState) -> SkipW
     ),
 )
 def check(context: StepContext, memory: _NonFiniteGradientState) -> Iterator[Finding]:
-    """The first module in backward order that turns finite gradients into NaN or infinity.
+    """Report the module whose backward pass makes NaN or infinity.
 
-    What the step recorded of its forward pass, activations or the loss, is finite. Where it recorded nothing of it, the
-    forward pass may have made them as well, and the finding says so with half the confidence.
+    The rule fires when a gradient is not finite although everything recorded of the forward pass is. If the step
+    recorded nothing of the forward pass, that may be the source as well, and the finding has half the confidence. An
+    overflow under dynamic loss scaling skips its step and is no error.
 
-    An overflow under dynamic loss scaling skips its step and is no error. With activation gradients recorded, the
-    module is the one whose own output gradient is finite while the gradient at its input is not. Where
-    operations that belong to no module stand between the two, the backward pass of either can have made it: the place
-    is then the earlier module, whose output has the bad gradient, unless parameters of the later one have, too.
+    With activation gradients recorded, the module is the one whose output gradient is finite while the gradient at its
+    input is not. If operations outside of modules lie between two modules, either can be the source. The finding then
+    names the earlier one, whose output has the bad gradient, unless parameters of the later one have a bad gradient
+    too.
+
+    Look for derivatives without a finite value: sqrt or norm at zero, and divisions.
     """
     if memory.is_done:
         return

@@ -1,4 +1,4 @@
-"""The loss itself is not finite while everything before it is."""
+"""A loss that is not finite after a finite forward pass."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -58,10 +58,11 @@ def _skip_window(lookahead: Lookahead, memory: _NonFiniteLossState) -> SkipWindo
     ),
 )
 def check(context: StepContext, memory: _NonFiniteLossState) -> Iterator[Finding]:
-    """The loss is NaN or infinite although every recorded activation of the step is finite.
+    """Report a loss that is NaN or infinite while all activations are finite.
 
-    When a module's output is already bad, that module is the finding and the loss only shows it. When no activation was
-    recorded in this step the loss is all there is, and the finding says so with half the confidence.
+    If the output of a module is already bad, that module is the finding and the loss only shows it. If the step
+    recorded no activation, the loss is all there is, and the finding has half the confidence. Look at the loss
+    function: logarithms, divisions, empty batches, targets out of range.
     """
     if memory.is_done:
         return

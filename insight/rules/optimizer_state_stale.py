@@ -1,4 +1,4 @@
-"""Updates larger than the state of the optimizer allows, or a state that was lost."""
+"""Optimizer state that does not fit the parameters or the steps."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -97,21 +97,22 @@ def _skip_window(lookahead: Lookahead, memory: _OptimizerStateStaleState) -> Ski
     ),
 )
 def check(context: StepContext, memory: _OptimizerStateStaleState) -> Iterator[Finding]:
-    """Adam updates exceed what their own formula allows twice in a row, or the steps that it counts have gone back.
+    """Report optimizer state that does not fit the parameters.
 
-    By the inequality of Cauchy and Schwarz no gradients whatever can make |update| / rate larger than
-    `(1 - b1) / (1 - b1^t) * sqrt((1 - b2^t) / (1 - b2) * (1 - q^t) / (1 - q))` with `q = b1^2 / b2`: 1 in the first
-    step, 7.3 in the long run for (0.9, 0.999); Kingma and Ba 2015, arXiv:1412.6980, section 2.1, give 3.2 for a
-    gradient that comes once. More than twice that, in two steps in a row, means that first and second moment do not
-    belong together: one was lost, loaded from elsewhere, or not updated. Decay of the weights and the rounding of their
-    dtype are allowed for. What moves too far once was written by somebody else than the optimizer.
+    By the inequality of Cauchy and Schwarz no gradients can make |update| / rate of Adam larger than `(1 - b1) / (1 -
+    b1^t) * sqrt((1 - b2^t) / (1 - b2) * (1 - q^t) / (1 - q))` with `q = b1^2 / b2`: 1 in the first step, 7.3 in the
+    long run for (0.9, 0.999); Kingma and Ba 2015, arXiv:1412.6980, section 2.1, give 3.2 for a gradient that comes
+    once. The rule fires when updates exceed twice that bound in two steps in a row: first and second moment do not
+    belong together, since one was lost, loaded from elsewhere, or not updated. The bound allows for weight decay and
+    rounding. A single such move was written by someone else than the optimizer and is left to other rules.
 
-    The state itself has a recurrence: the mean of the second moment is beta2 times the one before and the rest of the
-    squared norm of the gradient over its size, and momentum likewise. Where that held for five steps and does not in
-    this one, and neither a changed option nor scaled gradients explain it, the state was replaced between the steps.
+    The state itself has a recurrence: the mean of the second moment is beta2 times the one before plus (1 - beta2)
+    times the mean squared gradient, and momentum likewise. If it held for five steps and breaks in this one, and
+    neither a changed option nor scaled gradients explain it, the state was replaced between the steps. The rule also
+    fires when the optimizer's own step count goes back.
 
-    Where an optimizer that was made anew took the place of the watched one, and its state is that of a first step, this
-    is said, as a warning: it may be meant.
+    If a new optimizer took the place of the watched one, with the state of a first step, the finding is a warning: it
+    may be meant. Save and load model and optimizer state together.
     """
     anew = list(_made_anew(context))
     lost = list(_lost(context))

@@ -1,4 +1,4 @@
-"""The validation loss rises while the training loss falls."""
+"""A validation loss that rises while the training loss falls."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -132,14 +132,15 @@ def _skip_window(lookahead: Lookahead, memory: _OverfittingState) -> SkipWindow 
     ),
 )
 def check(context: StepContext, memory: _OverfittingState) -> Iterator[Finding]:
-    """Three evaluations in a row are 10 % and 3 spreads above the best one while the training loss fell since then.
+    """Report a validation loss that has turned while the training loss falls.
 
-    Or the newest four are all worse than the four before them, all eight come after the best one, and the newest are
-    10 % and one spread above it: a turn that is slow against the noise of a single evaluation.
+    The rule fires when three evaluations in a row are 10 % and 3 spreads above the best one, and the training loss has
+    fallen since then. It also fires on a slow turn: the newest four evaluations are all worse than the four before
+    them, all eight come after the best one, and the newest are 10 % and one spread above it.
 
-    The training loss is the median of its newest 20 values, the evaluation its loss, or the share of its answers that
-    are wrong where an accuracy is logged: a network may grow less sure of what it gets wrong and so keep its loss. That
-    the gap is large is no finding: only that the validation has turned while the training loss goes on falling.
+    The training loss is the median of its newest 20 values. The evaluation is its loss, or the share of wrong answers
+    if an accuracy is logged: a network may grow less sure of its mistakes and so keep its loss. A large gap alone is no
+    finding. Go back to the best checkpoint, or regularise.
     """
     if memory.is_reported:
         return

@@ -1,4 +1,4 @@
-"""Parameters that require gradients and that no optimizer knows."""
+"""Parameters that require gradients and belong to no optimizer."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -37,10 +37,11 @@ class _ParameterNotInOptimizerState:
     ),
 )
 def check(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iterator[Finding]:
-    """A parameter that requires gradients stands in no group of any watched optimizer.
+    """Report parameters that require gradients but belong to no watched optimizer.
 
-    A parameter that shares its memory with one that is stepped is stepped with it. Without a watched optimizer there is
-    nothing to compare with. `expected_frozen` in the run's configuration says what is left out on purpose.
+    Such parameters keep their first values. A parameter that shares its memory with a stepped one is stepped with it.
+    Without a watched optimizer there is nothing to compare with. `expected_frozen` in the run's configuration declares
+    what is left out on purpose. Make the optimizer after the whole model is built, and pass it all parameters.
     """
     model = context.model
     if memory.checked is model or not model.structure.optimizers:

@@ -1,4 +1,4 @@
-"""The loss stands where it began although gradients are healthy and the weights move."""
+"""A loss that stays where it began although the weights move."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -55,12 +55,13 @@ class _PlateauState:
     ),
 )
 def check(context: StepContext, memory: _PlateauState) -> Iterator[Finding]:
-    """After 60 records and updates that sum to the weights' own norm the loss is within 5 % of where it began.
+    """Report a loss that has not left its first value although the weights moved far.
 
-    Judged once; after an update that no weights bear both are counted anew. A loss that stands still later is told from
-    a floor by nothing that is recorded: labels have an entropy and text has one. So only the start counts, where a loss
-    that has learned nothing is known: the first ones. Losses of policies, and those that are logged with rewards, have
-    no floor and are left out.
+    The rule judges once, after 60 records and updates that sum to the weights' own norm, and fires when the loss is
+    within 5 % of where it began. After an update that is too large both counts start again. A loss that stands still
+    later may have reached its floor, for labels and text have an entropy that is not recorded; so only the start
+    counts. Losses of policies, and losses logged with rewards, have no floor and are left out. See whether the model
+    can learn one single batch.
     """
     loss = context.scalar("loss")
     if loss is None or memory.is_done or not isfinite(loss):

@@ -1,4 +1,4 @@
-"""Replicas that differ: not broadcast, or not reduced on a rank."""
+"""Replicas that differ: never broadcast, or not reduced."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -62,10 +62,12 @@ class _RankDesyncState:
     ),
 )
 def check(context: StepContext, memory: _RankDesyncState) -> Iterator[Finding]:
-    """Checksums of parameters, or of the gradients that are to be applied, are not the same on all ranks.
+    """Report parameters, or reduced gradients, that differ between ranks.
 
-    Replicas that start equal and apply equal gradients stay equal to the last bit, so the first exchange at which they
-    differ is the fact; nothing is estimated. A reduced gradient that is rank 0's own was not reduced at all.
+    Replicas that start equal and apply equal gradients stay equal to the last bit. So the first exchange in which their
+    checksums differ is a fact, and nothing is estimated. The rule also fires when a reduced gradient is rank 0's own:
+    it was not reduced at all. Broadcast the parameters before the first step, and make every rank take part in every
+    reduction.
     """
     for event in context.events("rank_checksums"):
         quantity = str(event.data.get("quantity"))

@@ -1,4 +1,4 @@
-"""A rank whose share is missing from a reduction."""
+"""A rank whose gradient is missing from a reduction."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -44,10 +44,12 @@ class _RankDroppedState:
     ),
 )
 def check(context: StepContext, memory: _RankDroppedState) -> Iterator[Finding]:
-    """The reduced gradient is made of the local gradients of some ranks in equal shares, and of others not at all.
+    """Report a rank whose gradient is missing from the reduced gradient.
 
-    The shares are solved for from the local gradients that the ranks exchange, so this is an identity and no estimate.
-    The data of such a rank is never learned from, and nothing in the loss shows it.
+    The rule fires when the reduced gradient holds the local gradients of some ranks in equal shares, and none of
+    others. The shares are solved from the local gradients that the ranks exchange, so this is an identity, not an
+    estimate. The model never learns from the data of such a rank, and the loss does not show it. Look at what this rank
+    does before the reduction, such as `no_sync()`.
     """
     for event in context.events("rank_reduction"):
         missing = [rank for rank in dropped(event) if rank not in memory.reported]

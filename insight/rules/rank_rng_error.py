@@ -47,10 +47,11 @@ class _RankRngErrorState:
     ),
 )
 def check(context: StepContext, memory: _RankRngErrorState) -> Iterator[Finding]:
-    """In two exchanges in a row ranks begin the forward with the same generator state in a model with dropout.
+    """Report ranks that draw the same random numbers in a model with dropout.
 
-    Their masks are then the same at every step, so that the average over the ranks does not average over masks. A seed
-    that is common for the initialisation must be made the rank's own before the first step.
+    The rule fires when, in two exchanges in a row, ranks begin the forward with the same generator state. Their dropout
+    masks are then equal at every step, so the average over ranks does not average over masks. A common seed for the
+    initialisation must be replaced by one seed per rank before the first step.
     """
     for event in context.events("rank_checksums"):
         if event.data.get("quantity") != "random_state" or memory.is_reported:

@@ -46,11 +46,11 @@ class _ReduceScaleState:
     ),
 )
 def check(context: StepContext, memory: _ReduceScaleState) -> Iterator[Finding]:
-    """The reduced gradient is another multiple of the mean over the ranks than one.
+    """Report a reduced gradient that is a sum where a mean belongs, or the reverse.
 
-    Each rank's loss is a mean over its own batch, so the gradient of the whole batch is the mean of the local ones: a
-    sum is as many times too large as there are ranks, and a mean of means that were divided already is as many times
-    too small. The shares are solved for from the local gradients that the ranks exchange.
+    Each rank's loss is a mean over its own batch, so the gradient of the whole batch is the mean of the local ones. A
+    sum is too large by the number of ranks; a mean of gradients that were divided already is too small by it. The
+    shares are solved from the local gradients that the ranks exchange. Divide by the number of ranks exactly once.
     """
     for event in context.events("rank_reduction"):
         scale = common_scale(event)

@@ -76,14 +76,18 @@ def _skip_window(lookahead: Lookahead, memory: _RepeatedBatchState) -> SkipWindo
     ),
 )
 def check(context: StepContext, memory: _RepeatedBatchState) -> Iterator[Finding]:
-    """Five batches in a row have the same checksum, which others before had not; or the first twelve.
+    """Report a training that is given the same batch again and again.
 
-    Equal checksums of the model's inputs mean equal inputs. Whether that is meant only the person knows: training on
-    the whole data set at once, or on one batch to see whether it can be learned, looks the same. Some trainings are
-    known to need it: L-BFGS compares losses of one function (Liu and Nocedal 1989), and a model that is evaluated on
-    the very values that it is trained on, as of the nodes of one graph, is given all there is. Checksums do not tell
-    the order of values, so where all samples hold the same values in another order (rows with a single one,
-    permutations) they say nothing.
+    The rule fires when five batches in a row have the same checksum after earlier ones differed, or when the first
+    twelve are equal. Only the person knows whether that is meant: training on the whole data set at once, or on one
+    batch as a test, looks the same.
+
+    Some trainings need equal batches and are left out: L-BFGS compares losses of one function (Liu and Nocedal 1989),
+    and a model evaluated on the very values that it is trained on, such as the nodes of one graph, is given all there
+    is. Checksums do not tell the order of values, so batches whose samples hold the same values in another order, such
+    as one-hot rows or permutations, are left out too.
+
+    Look for `next(iter(loader))` inside the loop.
     """
     checksum = context.scalar("batch/checksum")
     if checksum is None or memory.is_reported:

@@ -95,13 +95,15 @@ def _skip_window(lookahead: Lookahead, memory: _ResumeMismatchState) -> SkipWind
     ),
 )
 def check(context: StepContext, memory: _ResumeMismatchState) -> Iterator[Finding]:
-    """What a run resumes differs from what it resumes from: parameters, rate, the steps that its optimizer counts.
+    """Report a resumed run that differs from the run that stopped.
 
-    Only a resumption that was declared is judged; a run that merely begins with another's parameters may fine-tune
-    them. Random generators that start anew are a notice: batches and dropout masks repeat or differ, and that is often
-    accepted. In the middle of a run, three and more parameters that in one single step move farther than their Adam
-    optimizer can move anything were written by somebody else: a checkpoint was loaded, or a part of the model made
-    anew.
+    The rule compares parameters, rate and the optimizer's step count. It judges declared resumptions only: a run that
+    merely begins with another run's parameters may fine-tune them. Random generators that start anew are a notice,
+    since repeated batches and masks are often accepted.
+
+    In the middle of a run, the rule fires when three or more parameters move farther in a single step than their
+    optimizer can move anything: a checkpoint was loaded, or a part of the model was initialised again. Save and load
+    model, optimizer, schedule, scaler and generators together.
     """
     yield from _written(context, memory)
     for event in context.events("resume_seam"):

@@ -1,4 +1,4 @@
-"""The reward rises while the true aim falls."""
+"""A reward that rises while the policy gets worse."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -52,12 +52,13 @@ class _RewardHackingState:
     ),
 )
 def check(context: StepContext, memory: _RewardHackingState) -> Iterator[Finding]:
-    """The reward rises while the held-out reward falls, both beyond chance; or the reward jumps and stays.
+    """Report a reward that rises while the held-out reward falls, or that jumps at once.
 
-    With a held-out reward, or a person's judgement, opposite trends over the newest 24 values are the definition of
-    over-optimisation (Gao et al. 2023, arXiv:2210.10760, figure 1). Without one a reward that within two records gains
-    more than in the whole training before, by 8 spreads, and keeps it is a hint: policies learn by degrees, exploits
-    are found at once. Whether it is one only the answers themselves can tell.
+    With a held-out reward, or a person's judgement, opposite trends over the newest 24 values, both beyond chance, are
+    the definition of over-optimisation (Gao et al. 2023, arXiv:2210.10760, figure 1). Without one, the rule reports a
+    hint: the reward gains more within two records than in the whole training before, by 8 spreads, and keeps it.
+    Policies learn by degrees; exploits are found at once. Only the answers themselves can tell: read those with the
+    highest rewards.
     """
     reward, held_out = context.scalar("reward/mean"), context.scalar("reward/held_out")
     if reward is None or not np.isfinite(reward):

@@ -1,4 +1,4 @@
-"""Robust accuracy on held-out data falls while that on the training data rises."""
+"""Robust accuracy that falls on held-out data while it rises on the training data."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,10 +49,11 @@ class _RobustOverfittingState:
     ),
 )
 def check(context: StepContext, memory: _RobustOverfittingState) -> Iterator[Finding]:
-    """Three evaluations in a row are 3 points below the best while robust training accuracy has risen since then.
+    """Report robust held-out accuracy that falls while robust training accuracy rises.
 
-    Adversarial training overfits more than plain training does, soon after the rate's first decay (Rice et al. 2020,
-    arXiv:2002.11569).
+    The rule fires when three evaluations in a row are 3 points below the best one and robust training accuracy has
+    risen since then. Adversarial training overfits more than plain training, soon after the first decay of the rate
+    (Rice et al. 2020, arXiv:2002.11569). Take the best checkpoint, or stop early by robust held-out accuracy.
     """
     training, validation = context.scalar("robust/train_accuracy"), context.scalar("robust/validation_accuracy")
     memory.training = memory.training if training is None else training

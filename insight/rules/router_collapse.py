@@ -1,4 +1,4 @@
-"""One expert takes most tokens."""
+"""A router that sends most tokens to one expert."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -70,12 +70,15 @@ def _skip_window(lookahead: Lookahead, memory: _RouterCollapseState) -> SkipWind
     ),
 )
 def check(context: StepContext, memory: _RouterCollapseState) -> Iterator[Finding]:
-    """In two looks in a row the load over the experts has below 0.55 of the entropy of an even one, without recovering.
+    """Report a router that sends most tokens to few experts.
 
-    Or the mean belief of the router in them has: a token that goes to two experts leaves the second to chance. Or one
-    expert was called with every single token in 8 steps in a row, and the others were not.
-    A router that favours an expert trains it more and favours it all the more, which the balancing loss is there to
-    prevent (Shazeer et al. 2017, arXiv:1701.06538, section 4).
+    The rule fires when, in two looks in a row, the load over the experts, or the router's mean probability, has less
+    than 0.55 of the entropy of an even one and does not recover. The probability matters because a token that goes to
+    two experts leaves the second to chance. It also fires when one expert was called with every single token in 8 steps
+    in a row, and the others were not.
+
+    A router that favours an expert trains it more and favours it even more; the balancing loss is there to prevent that
+    (Shazeer et al. 2017, arXiv:1701.06538, section 4). Raise the balancing loss, and check its sign.
     """
     yield from _favourites(context, memory)
     table = context.table("router")

@@ -62,11 +62,13 @@ def _skip_window(lookahead: Lookahead, memory: _SaturatedActivationState) -> Ski
     ),
 )
 def check(context: StepContext, memory: _SaturatedActivationState) -> Iterator[Finding]:
-    """For 10 records a hidden sigmoid or tanh has had less than 5 % of its steepest slope in the mean.
+    """Report hidden sigmoids and tanhs that hardly pass any gradient.
 
-    Nothing is sampled: the slope of a sigmoid is `y (1 - y)` and that of a tanh `1 - y^2`, so their means over the
-    tensor follow from its mean and its norm. The last module of the model is left out, for a confident output is no
-    fault. Saturation of hidden sigmoids is what Glorot and Bengio 2010, section 3, found in networks that do not train.
+    The rule fires when, for 10 records, a hidden sigmoid or tanh has less than 5 % of its steepest slope in the mean.
+    The slope of a sigmoid is `y (1 - y)` and that of a tanh `1 - y^2`, so the mean slope follows from the mean and the
+    norm of the output; nothing is sampled. The last module of the model is left out, since a confident output is no
+    fault. Glorot and Bengio 2010, section 3, found such saturation in networks that do not train. Look at the scale of
+    what enters the module.
     """
     table = context.table("activation")
     if table is None:

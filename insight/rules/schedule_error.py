@@ -1,4 +1,4 @@
-"""The learning rate breaks with its own schedule."""
+"""A learning rate that breaks with its own schedule."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -68,14 +68,16 @@ class _ScheduleErrorState:
     ),
 )
 def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding]:
-    """The rate is negative or not finite, restarts in mid-curve, ticks twice at regular intervals, or ends far too
-    early.
+    """Report a learning rate that no intended schedule would produce.
 
-    Only what no intended schedule does: warm restarts begin from the bottom of the curve, where it is flat or below a
-    tenth of its highest (Loshchilov and Hutter 2017, arXiv:1608.03983); decay by steps stays level between them; a rate
-    below 1e-4 of its highest trains nothing, so to go on with it for as many steps as the fall took, 50 at least, or
-    with a rate of exactly zero for 8, is a schedule that ended too early. A jump above the highest rate so far is
-    judged by what it does to the loss.
+    The rule fires when the rate is negative or not finite, restarts in the middle of its curve, changes twice as much
+    at regular intervals, or ends far too early.
+
+    Intended schedules stay silent: warm restarts begin at the bottom of the curve, where it is flat or below a tenth of
+    its highest (Loshchilov and Hutter 2017, arXiv:1608.03983), and decay by steps is level between the steps. A rate
+    below 1e-4 of its highest trains nothing; it has ended too early if it stays there for as long as the fall took, at
+    least 50 steps, or at exactly zero for 8. A jump above the highest rate so far is judged by its effect on the loss.
+    Step the schedule in one place only, and restore its state when resuming.
     """
     rate = context.scalar("learning_rate")
     if rate is None:

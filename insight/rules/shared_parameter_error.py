@@ -54,10 +54,11 @@ class _SharedParameterErrorState:
     ),
 )
 def check(context: StepContext, memory: _SharedParameterErrorState) -> Iterator[Finding]:
-    """Parameters that shared memory at the start no longer do, or one parameter stands in several optimizer groups.
+    """Report tied weights that come apart, and parameters in several optimizer groups.
 
-    Both are identities, not measurements: the place of the values in memory, and membership. An optimizer that joins
-    later may have taken the place of another, which steps no more: only its own groups are counted together.
+    Both are identities, not measurements: the memory address of the values, and membership in a group. An optimizer
+    that joins later may replace an earlier one that no longer steps, so only its own groups are counted together. Tie
+    weights again after a load or a conversion, and give each parameter to one group.
     """
     for event in context.events("tie_broken"):
         sites = event.data.get("sites")

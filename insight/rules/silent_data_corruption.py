@@ -1,4 +1,4 @@
-"""One rank, one tensor, wrong bits."""
+"""Wrong bits in a single tensor, on one rank."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -124,14 +124,18 @@ def _skip_window(lookahead: Lookahead, memory: _SilentDataCorruptionState) -> Sk
     ),
 )
 def check(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[Finding]:
-    """Replicas that were equal differ in a single tensor, or in few, on one rank.
+    """Report a single tensor, or a single element, with wrong bits.
 
-    A reduction that a rank missed changes every parameter; a flipped bit, a stray write or a faulty device changes one
-    (Dixit et al. 2021, arXiv:2102.11245; He et al. 2023, "Understanding and mitigating hardware failures in deep
-    learning training"). With two ranks it cannot be told which of them is right. The process itself sees a single
-    element that moves once, and alone, farther than its Adam optimizer can move anything, and one of the optimizer's
-    state that does not follow from what it was. A device that computes wrongly shows in its own gradient before the
-    reduction: 20 times the largest of the others, in two exchanges.
+    The rule fires when replicas that were equal differ in a single tensor, or in few, on one rank. A reduction that a
+    rank missed changes every parameter; a flipped bit, a stray write or a faulty device changes one (Dixit et al. 2021,
+    arXiv:2102.11245; He et al. 2023, "Understanding and mitigating hardware failures in deep learning training"). With
+    two ranks nobody can tell which of them is right.
+
+    A single process shows it too: one element moves once, alone, farther than its optimizer can move anything, or one
+    element of the optimizer's state does not follow from the state before. A device that computes wrongly shows in its
+    own gradient before the reduction: 20 times the largest of the others, in two exchanges.
+
+    Look for code that writes to single elements; then test the memory and the device.
     """
     yield from _jumped(context, memory)
     yield from _hit(context, memory)

@@ -1,4 +1,4 @@
-"""One rank keeps the others waiting."""
+"""A rank that keeps the others waiting."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -72,10 +72,12 @@ class _StragglerState:
     ),
 )
 def check(context: StepContext, memory: _StragglerState) -> Iterator[Finding]:
-    """In three exchanges in a row one rank takes longer than the median of the others by 30 % of their step.
+    """Report a rank that is slower than the others.
 
-    Counted is what a rank does by itself: data, forward, and the whole step without its collectives, whichever shows
-    more, for a backward pass that reduces on its way contains the waiting. The first exchange is left out.
+    The rule fires when, in three exchanges in a row, one rank takes longer than the median of the others by 30 % of
+    their step. It counts a rank's own work: data, forward, and the whole step without its collectives, whichever shows
+    more; a backward pass that reduces on its way contains waiting. The first exchange is left out. Look at this rank's
+    host and its share of the data.
     """
     for event in context.events("rank_times"):
         if number(event, "at") <= 0 or memory.is_reported:

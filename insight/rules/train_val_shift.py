@@ -1,4 +1,4 @@
-"""Validation data that comes from elsewhere."""
+"""Validation data that differs from the training data."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -82,11 +82,13 @@ def _skip_window(lookahead: Lookahead, memory: _TrainValShiftState) -> SkipWindo
     ),
 )
 def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding]:
-    """In two evaluations in a row the mean of the input is half a standard deviation off, or its spread by 1.6 times.
+    """Report validation input that is distributed differently from the training input.
 
-    Or in one by three times as much. Compared with the median of the newest 32 training batches, and by 8 of the
-    deviations between them, so that small batches do not count as a shift. A policy's own answers, drawn in evaluation
-    mode, are no validation. Only first and second moments are looked at: a shift that keeps both is not seen.
+    The rule fires when, in two evaluations in a row, the mean of the input is half a standard deviation off, or its
+    spread by 1.6 times; or in one evaluation by three times as much. It compares with the median of the newest 32
+    training batches and requires 8 of the deviations between them, so small batches do not count as a shift. A policy's
+    own answers, drawn in evaluation mode, are no validation. Only first and second moments are compared, so a shift
+    that keeps both is not seen. Apply the same preprocessing to both.
     """
     training, evaluation = _row(context.table("batch")), _row(context.table("batch/eval"))
     if training is not None:

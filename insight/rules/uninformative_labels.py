@@ -1,4 +1,4 @@
-"""Labels that say nothing about the inputs, from the start or from some step on."""
+"""Labels that carry no information about the inputs."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -149,16 +149,18 @@ class _UninformativeLabelsState:
     ),
 )
 def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[Finding]:
-    """The loss stays at the entropy of the labels while the weights move far, or jumps while the forward is unchanged.
+    """Report labels that carry no information about the inputs.
 
-    The entropy is that of the labels that the loss was given, or of even ones; a cross-entropy within 3 % of it after
-    40 records and updates that sum to 0.3 of the weights has learned nothing, unless it falls still; after an update
-    that no weights bear both are counted anew. Labels that are all the same one are a fact. From some step on: the loss
-    rises within one step by 8 deviations and half of its progress and stays up, although in that very step every layer
-    put out what it usually does and the step before was an ordinary one; then neither inputs nor weights have changed,
-    and what is left are the targets (or the loss itself), unless the model makes those by acting. Zhang et al. 2017,
-    arXiv:1611.03530: a network can memorise such labels, if it sees them often enough; then this rule does not see
-    them.
+    From the start: the loss stays within 3 % of the entropy of the labels after 40 records and updates that sum to 0.3
+    of the weights, and does not fall. The entropy is that of the labels given to the loss, or of an even distribution.
+    After an update that is too large both counts start again. Labels that are all equal are a fact.
+
+    From some step on: the loss rises within one step by 8 deviations and half of its progress and stays up, although
+    every layer puts out what it usually does and the step before was ordinary. Inputs and weights have not changed
+    then, so the targets have, or the loss itself. Models that make their own targets by acting are left out.
+
+    A network can memorise such labels if it sees them often enough (Zhang et al. 2017, arXiv:1611.03530); this rule
+    does not see that. Print a few inputs beside their labels.
     """
     memory.self_made.learn(context)
     loss = context.scalar("loss")

@@ -1,4 +1,4 @@
-"""Something is clearly wrong, and no cause is known."""
+"""Something is clearly wrong, and no other rule knows the cause."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -53,11 +53,12 @@ class _UnknownState:
     ),
 )
 def check(context: StepContext, memory: _UnknownState) -> Iterator[Finding]:
-    """The loss had fallen by a tenth and has been above its first value for 20 records, or every gradient is zero.
+    """Report a run that is clearly broken although no other rule knows why.
 
-    It says that something is wrong, not what; a finding of any other rule explains it. What was ruled out stands in the
-    diagnosis: the rules that ran and found nothing. The loss of a model that acts, and learns from what came of it,
-    has no first value to fall back to.
+    The rule fires when the loss had fallen by a tenth and has been above its first value for 20 records, or when every
+    gradient is zero. It says that something is wrong, not what; a finding of any other rule explains it. The diagnosis
+    lists what was ruled out: the rules that ran and found nothing. Models that learn from their own acts are left out,
+    since their loss has no first value to fall back to. Compare the run with one that went well.
     """
     memory.self_made.learn(context)
     loss = context.scalar("loss")

@@ -130,12 +130,15 @@ def _skip_window(lookahead: Lookahead, memory: _UnnormalizedInputState) -> SkipW
     ),
 )
 def check(context: StepContext, memory: _UnnormalizedInputState) -> Iterator[Finding]:
-    """In three batches in a row the root mean square of the input is above 10 or below 0.01, or 5 times what it was.
+    """Report input that is far from unit scale, or changes its scale.
 
-    The first batch of a run is enough where no few values make its scale: the largest is within 4 of it. The first
-    input that is not made of integers counts, of every forward of a step, for the judge of a generator sees other data
-    than that. What a later forward is given must be too large from the first step on. A model whose first module
-    normalises bears any scale and is left out.
+    The rule fires when, in three batches in a row, the root mean square of the input is above 10 or below 0.01, or 5
+    times what it was. The first batch of a run is enough if its largest value is within 4 times its scale, so that no
+    few values make it.
+
+    The first input that is not made of integers counts, in every forward of a step, since the judge of a generator sees
+    other data than the generator. Input of a later forward must be too large from the first step on. A model whose
+    first module normalises is left out. Subtract the mean and divide by the standard deviation of the training data.
     """
     table = context.table("batch")
     if table is None or memory.is_reported or _is_judged_elsewhere(context):

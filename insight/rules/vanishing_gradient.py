@@ -1,4 +1,4 @@
-"""The gradient decays on its way back through the layers."""
+"""A gradient that decays on its way back through the layers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -59,10 +59,12 @@ def _skip_window(lookahead: Lookahead, memory: _VanishingGradientState) -> SkipW
     ),
 )
 def check(context: StepContext, memory: _VanishingGradientState) -> Iterator[Finding]:
-    """For 12 records the gradients of the first third of the weight matrices are below 1e-4 of those of the last third.
+    """Report gradients that hardly reach the first layers.
 
-    Compared are medians of root mean squares, in call order, of at least four matrices; gradients that are exactly zero
-    belong to dead units or cut paths and are left out.
+    The rule fires when, for 12 records, the gradients of the first third of the weight matrices are below 1e-4 of those
+    of the last third. It compares medians of root mean squares, in call order, of at least four matrices. Gradients of
+    exactly zero belong to dead units or cut paths and are left out. Add residual connections or normalisation, and
+    initialise for the activation in use.
     """
     profile = context.depth
     if profile is None or memory.is_reported:

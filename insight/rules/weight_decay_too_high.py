@@ -1,4 +1,4 @@
-"""Weights that shrink everywhere because they are told to."""
+"""Weights that shrink everywhere under weight decay."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -97,13 +97,16 @@ def _skip_window(lookahead: Lookahead, memory: _WeightDecayTooHighState) -> Skip
     ),
 )
 def check(context: StepContext, memory: _WeightDecayTooHighState) -> Iterator[Finding]:
-    """For 8 records nine of ten weight matrices have shrunk, the typical one by 0.5 % and more a step, under decay.
+    """Report weight decay that shrinks all weights.
 
-    The optimizer's options say that there is decay; the pace is measured, so that it holds whether the decay is
-    decoupled (rate times decay) or passes through an adaptive optimizer. Where rate times decay are that much by
-    themselves, and act in the step itself, one step that shows it is enough. The reciprocal of rate times decay is the
-    time over which the weights are an average of their updates (Wang and Aitchison 2024, arXiv:2405.13698, section 3),
-    which should be an epoch or more; here it is below 200 steps.
+    The rule fires when, for 8 records, nine of ten weight matrices have shrunk, the typical one by 0.5 % a step or
+    more, and the optimizer's options contain weight decay. The pace is measured, so it holds for decoupled decay (rate
+    times decay) and for decay that passes through an adaptive optimizer. If rate times decay is that large by itself
+    and acts in the step, one step is enough.
+
+    The reciprocal of rate times decay is the time over which the weights average their updates (Wang and Aitchison
+    2024, arXiv:2405.13698, section 3). It should be an epoch or more; here it is below 200 steps. Lower the weight
+    decay.
     """
     table = context.table("weight")
     if table is None or memory.is_reported or context.record.skipped:

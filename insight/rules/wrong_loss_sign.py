@@ -1,4 +1,4 @@
-"""Training uphill: the loss is negated, or the optimizer follows the gradient."""
+"""A training that goes uphill: the loss is negated, or the optimizer follows the gradient."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -171,18 +171,23 @@ class _WrongLossSignState:
     ),
 )
 def check(context: StepContext, memory: _WrongLossSignState) -> Iterator[Finding]:
-    """The loss is negative where it cannot be, changes its sign, or rises steadily under small updates; rewards fall.
+    """Report a training that goes uphill.
 
-    Three grades of proof: an optimizer that was told to maximise, a backward pass that starts from the negative of what
-    the loss function returned, and a negative value while every loss that was called is of a kind that cannot be
-    negative and nothing is added to it, are facts. A value that turns into about its own negative within one step is
-    nearly one. A loss that rises in twelve records with a Mann-Kendall score above 3.8 (of 4.5 possible), by 5 % of its
-    first value, while updates stay below 0.3 of the weights and the rate does not rise, is ascent and no instability.
-    A loss that starts at the negative of what guessing among the outputs of the last layer costs, log(C), and falls is
-    a likelihood that is minimised. The surrogate losses of policies have no such meaning: they are judged by the
-    reward, which under small updates must not lie below the first by half the spread that it has within a batch, or by
-    a quarter of it once the reference is 1 nat away, and by four times the noise of its mean, for 8 records. Where
-    the loss is a negative multiple of the divergence it is that which is followed, and not the reward.
+    Three cases are facts: an optimizer that maximises, a backward pass that starts from the negative of the loss
+    function's value, and a negative value of losses that cannot be negative, with nothing added to them. A value that
+    turns into about its own negative within one step is nearly a fact.
+
+    A loss is ascending if it rises in twelve records with a Mann-Kendall score above 3.8 (of 4.5 possible), by 5 % of
+    its first value, while updates stay below 0.3 of the weights and the rate does not rise. A likelihood is being
+    minimised if the loss starts at -log(C), the negative of the cost of guessing among the C outputs of the last layer,
+    and falls.
+
+    The surrogate losses of policies mean nothing of the kind, so policies are judged by their reward. Under small
+    updates it must not stay below the first reward for 8 records by half the spread within a batch (a quarter once the
+    reference is 1 nat away) and by four times the noise of its mean. A loss that is a negative multiple of the
+    divergence is left to `kl-blowup`.
+
+    Look for a minus before the loss, and for `maximize=True`.
     """
     loss = context.scalar("loss")
     if loss is None or memory.is_reported or not isfinite(loss):

@@ -1,4 +1,4 @@
-"""Steps that are trained in evaluation mode, or validation that runs in training mode."""
+"""Training steps in evaluation mode, or validation in training mode."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -63,12 +63,13 @@ class _WrongTrainEvalModeState:
     ),
 )
 def check(context: StepContext, memory: _WrongTrainEvalModeState) -> Iterator[Finding]:
-    """The training flag of the model, or of one of its modules, is not what the step needs.
+    """Report a model, or one of its modules, in the wrong mode.
 
-    Only models with dropout, running statistics or the like are looked at; elsewhere the mode changes nothing. Three
+    Only models whose behaviour depends on the mode are judged, such as those with dropout or running statistics. Three
     facts count: a step whose only forwards with gradients are in evaluation mode; a forward without gradients in
-    training mode, which draws dropout masks and moves running statistics; a module that is in evaluation mode while the
-    model trains. The last may be meant, as in fine-tuning with frozen statistics: `expected_frozen` says so.
+    training mode, which draws dropout masks and moves running statistics; and a module in evaluation mode while the
+    model trains. The last may be meant, as in fine-tuning with frozen statistics: declare it with `expected_frozen`.
+    Call `model.train()` before the loop, and `model.eval()` before validation.
     """
     for event in context.events("forward_modes"):
         forwards = [forward for forward in _list(event.data.get("forwards")) if isinstance(forward, dict)]

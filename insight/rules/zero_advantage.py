@@ -1,4 +1,4 @@
-"""Groups whose answers all have the same reward, so that nothing can be learned from them."""
+"""Groups whose answers all have the same reward, so that the policy learns nothing from them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -39,10 +39,11 @@ class _ZeroAdvantageState:
     ),
 )
 def check(context: StepContext, memory: _ZeroAdvantageState) -> Iterator[Finding]:
-    """For twelve records 95 % of the groups and more have rewards that are all equal.
+    """Report groups whose rewards are all equal.
 
-    An advantage relative to its group (Shao et al. 2024, arXiv:2402.03300, section 4.1) is then exactly zero, so these
-    groups bring no gradient, only the penalty's.
+    The rule fires when, for twelve records, 95 % of the groups or more have equal rewards. Advantages relative to the
+    group (Shao et al. 2024, arXiv:2402.03300, section 4.1) are then exactly zero, so these groups bring no gradient but
+    the penalty's. Look at the reward function first, then at the difficulty of the questions.
     """
     share = context.scalar("advantage/zero_share")
     if share is None or memory.is_reported:
