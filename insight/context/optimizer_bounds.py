@@ -143,7 +143,7 @@ class AdamBound:
     descent: DescentBound = field(default_factory=DescentBound)
 
     def exceeded(self, context: StepContext) -> list[Excess]:
-        """Return the parameters that moved beyond their bound in this record's step; call it once a record, in order."""
+        """Return the parameters that moved beyond their bound in this step; call it once a record, in order."""
         for event in context.events("optimizer_step_count"):
             number, count = event.data.get("optimizer"), event.data.get("count")
             if isinstance(number, int) and isinstance(count, int):

@@ -209,7 +209,7 @@ class StepContext:
 
     @once
     def broken_state(self) -> list[StateBreak]:
-        """Return the parameters whose optimizer state does not follow from the state before and this step's gradient."""
+        """Return the parameters whose optimizer state does not follow from the last state and this gradient."""
         return [] if self.is_within_bounds else self.bound.recurrence.broken(self)
 
     def keeps_its_state(self, excess: Excess) -> bool:

@@ -22,7 +22,7 @@ def _accumulated(micro_batches: int, factor: float, reduction: str = "mean") -> 
 
 @dataclass(slots=True)
 class _AccumulationScaleState:
-    """What was said already."""
+    """The kinds of wrong scale that were reported."""
 
     reported: set[str] = field(default_factory=set)
 

@@ -18,7 +18,7 @@ _LASTING = 2
 
 @dataclass(slots=True)
 class _AttentionEntropyCollapseState:
-    """Since when each module's attention is one-hot, and which were reported."""
+    """Since when each module's attention is one-hot, and which modules were reported."""
 
     lasting: PersistentRows = field(default_factory=PersistentRows)
 

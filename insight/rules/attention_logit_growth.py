@@ -21,7 +21,7 @@ _LASTING, _START = 2, 1
 
 @dataclass(slots=True)
 class _AttentionLogitGrowthState:
-    """The largest logit of each row in the first look, and the share of its largest entropy that it had."""
+    """The largest logit and the relative entropy of each row in the first look."""
 
     start: Floats = field(default_factory=lambda: np.zeros(0))
     entropy: Floats = field(default_factory=lambda: np.zeros(0))

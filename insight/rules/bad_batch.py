@@ -29,7 +29,7 @@ _MOST = 3
 
 @dataclass(slots=True)
 class _Suspect:
-    """A batch that may be bad, until the batches after it have been seen."""
+    """A batch that may be bad, until later batches are known."""
 
     step: int
     loss: float
@@ -42,13 +42,13 @@ class _Suspect:
 
     @property
     def is_strange(self) -> bool:
-        """Whether the input is, and not the loss alone."""
+        """True if the input is strange, and not the loss alone."""
         return self.input_deviates > _STRANGE
 
 
 @dataclass(slots=True)
 class _BadBatchState:
-    """The histories, how far out anything has ever been, and who is under suspicion."""
+    """The histories of loss and input, their largest deviations, and the suspected batch."""
 
     loss: RobustBaseline = field(default_factory=lambda: RobustBaseline(warm_up=_WARM_UP))
     inputs: dict[str, RobustBaseline] = field(default_factory=dict)
@@ -144,7 +144,7 @@ def check(context: StepContext, memory: _BadBatchState) -> Iterator[Finding]:
 
 
 def _inputs(context: StepContext, memory: _BadBatchState) -> tuple[float, str]:
-    """The largest deviation of the input from its history, and in what."""
+    """Return the largest deviation of the input from its history, and the name of that figure."""
     found = [(0.0, "")]
     for name, value, is_log in _figures(context):
         if name not in memory.inputs:

@@ -41,7 +41,7 @@ def _stays(norm: float) -> dict[str, tuple[float, ...]]:
 
 @dataclass(slots=True)
 class _BadInitializationState:
-    """Matrices that started at zero, until it is seen whether they leave it; whether the first loss was judged."""
+    """Matrices that started at zero, and whether the first loss was judged."""
 
     zeros: list[Event] = field(default_factory=list)
     waited: int = 0
@@ -124,7 +124,7 @@ def check(context: StepContext, memory: _BadInitializationState) -> Iterator[Fin
 
 
 def _first_loss(context: StepContext) -> Iterator[Finding]:
-    """A finding where weights make the loss that high; where the scale of the input does, another rule says so."""
+    """Yield a finding if weights make the first loss high; high input is left to `unnormalized-input`."""
     loss, matrices = (
         context.scalar("loss") or 0.0,
         [event for event in context.events("initial_weight") if _gain(event) > 0.0],
@@ -149,7 +149,7 @@ def _first_loss(context: StepContext) -> Iterator[Finding]:
 
 
 def _reach_of_outputs(context: StepContext) -> float:
-    """The distance between the smallest and the largest value of the last layer with weights; NaN where not seen."""
+    """Return the range of the values of the last layer with weights; NaN if it was not recorded."""
     table = context.table("activation")
     if table is None:
         return nan
@@ -158,7 +158,7 @@ def _reach_of_outputs(context: StepContext) -> float:
 
 
 def _amplifier(context: StepContext) -> tuple[str, float] | None:
-    """The first module whose output is `_HUGE` times as large as what it takes, by root mean square, and how much."""
+    """Return the first module whose output is `_HUGE` times its input by root mean square, and that factor."""
     table = context.table("activation")
     if table is None:
         return None
@@ -188,7 +188,7 @@ def _amplified(context: StepContext, words: str, loss: float, site: str, gain: f
 
 
 def _is_of_its_input(context: StepContext) -> bool:
-    """Whether the input, where it holds no tokens, is so large that the loss would be too; NaN is not."""
+    """Return whether the input, unless it holds tokens, is large enough to explain a high loss."""
     table = context.table("batch")
     if table is None or context.table("batch/tokens") is not None or ROOT_SITE not in table.rows.sites:
         return False
@@ -211,7 +211,7 @@ def _still_zero(context: StepContext, memory: _BadInitializationState) -> Iterat
 
 
 def _get_nothing(context: StepContext, zeros: list[Event]) -> bool:
-    """Whether no gradient reaches any of them, though others get theirs: then they cannot leave zero."""
+    """Return whether no gradient reaches any of these matrices though others get theirs."""
     table = context.table("gradient")
     if table is None:
         return False

@@ -20,7 +20,7 @@ _WORK = ("time/forward_seconds", "time/backward_seconds", "time/optimizer_second
 
 @dataclass(slots=True)
 class _DataloaderBoundState:
-    """How many measurements there were, for how many in a row the data took most of it, and the last evaluation.
+    """The number of measurements, for how many in a row the wait was too long, and the last evaluation.
 
     Attributes:
         least_work: Seconds that the work of a step took in the measurement in which it took least.
@@ -47,7 +47,7 @@ def _busy(data: float, forward: float, *, times: float) -> dict[str, tuple[float
 
 
 def _skip_window(lookahead: Lookahead, memory: _DataloaderBoundState) -> SkipWindow | None:
-    """Where no time is measured, and nothing evaluated."""
+    """Skip records until a time is measured or the model is evaluated."""
     validation = [name for name in lookahead.context.burst.logged if name.startswith("validation/")]
     return SkipWindow(lookahead.until_scalar("time/data_seconds", *validation))
 
@@ -117,7 +117,7 @@ def check(context: StepContext, memory: _DataloaderBoundState) -> Iterator[Findi
 
 
 def _evaluates(context: StepContext) -> bool:
-    """Whether the model was evaluated in this record's step, or right after it."""
+    """Return whether the model was evaluated in this record's step, or right after it."""
     modes = [mode for event in context.events("forward_modes") for mode in items(event, "forwards")]
     is_told = any(mode.get("training") is False for mode in modes)
     return is_told or any(name.startswith("validation/") for name in context.record.scalars)

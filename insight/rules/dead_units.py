@@ -35,7 +35,7 @@ _ZEROING = ("drop", "identity", "embedding", "mask", "pad", "loss", "onehot")
 
 @dataclass(slots=True)
 class _DeadUnitsState:
-    """Since when each output has been all zero, which were reported, and the loss when a layer's units last fired."""
+    """Since when each output has been zero, what was reported, and the loss when each layer's units last fired."""
 
     streaks: Streaks = field(default_factory=Streaks)
     reported: set[int] = field(default_factory=set)
@@ -46,7 +46,7 @@ class _DeadUnitsState:
 
 
 def _skip_window(lookahead: Lookahead, memory: _DeadUnitsState) -> SkipWindow | None:
-    """While every output is somewhere above zero and no layer is zero throughout."""
+    """Skip records while every output is somewhere above zero and no layer is zero throughout."""
     table = lookahead.context.table("activation")
     if memory.streaks.are_running or memory.below.streaks.are_running or table is None or table.stacked is None:
         return None
@@ -145,7 +145,7 @@ def check(context: StepContext, memory: _DeadUnitsState) -> Iterator[Finding]:
 
 
 def _below_zero(context: StepContext, memory: _DeadUnitsState, table: Table) -> Iterator[Finding]:
-    """A layer that is nowhere above zero and learns nothing, though others do."""
+    """Yield a finding for a layer that is nowhere above zero and gets no gradient, though others do."""
     highest, gradient = table.column("max"), context.table("gradient")
     below: Mask = (highest <= 0) & table.present
     if gradient is None or not (some(below) or memory.below.streaks.are_running):
@@ -178,7 +178,7 @@ def _below_zero(context: StepContext, memory: _DeadUnitsState, table: Table) -> 
 
 
 def _has_zeros_behind(context: StepContext, table: Table, site: str) -> bool:
-    """Whether a module that takes what the site puts out makes zeros of all of it: then that one is told of."""
+    """Return whether a module that takes the site's output makes zeros of all of it, and so is reported itself."""
     rows = [table.rows.sites.index(name) for name in context.model.consumers(site) if name in table.rows.sites]
     return any(table.value(row, "zeros") >= _DEAD * table.value(row, "size") for row in rows)
 
@@ -193,14 +193,14 @@ def _dead(table: Table) -> Mask | None:
 
 
 def _until_silent(stacked: StackedSubject) -> list[int]:
-    """By record, how many from it on have every output somewhere above zero and no layer that is zero throughout."""
+    """Return, by record, for how many records from it on every layer fires somewhere."""
     silent: Mask = (stacked.columns("zeros") >= _DEAD * stacked.columns("size")) | (stacked.columns("max") <= 0)
     ends = [*np.flatnonzero(silent.any(axis=1)).tolist(), len(stacked)]
     return [ends[bisect_left(ends, at)] - at for at in range(len(stacked))]
 
 
 def _has_zeros(stacked: StackedSubject) -> list[bool]:
-    """By record, whether any row has so many zeros that it may be dead."""
+    """Return, by record, whether any row has enough zeros to be dead."""
     zeros: Mask = stacked.columns("zeros") >= _DEAD * stacked.columns("size")
     return [bool(row.any()) for row in zeros]
 

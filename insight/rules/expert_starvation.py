@@ -23,7 +23,7 @@ _BELIEVED = 0.6
 
 @dataclass(slots=True)
 class _ExpertStarvationState:
-    """Since when each expert has had nothing, and which were reported."""
+    """Since when each expert has had no token, and which experts were reported."""
 
     lasting: PersistentRows = field(default_factory=PersistentRows)
     at_first: Floats = field(default_factory=lambda: np.zeros(0))
@@ -44,7 +44,7 @@ def _loads(*first: float) -> dict[str, tuple[float | None, ...] | float]:
 
 
 def _skip_window(lookahead: Lookahead, memory: _ExpertStarvationState) -> SkipWindow | None:
-    """Where there are no routers."""
+    """Skip all records of a model without routers."""
     is_there = lookahead.carries("router") or lookahead.carries("router/expert")
     return None if is_there or lookahead.context.known_sites("router/expert") else lookahead.whole
 
@@ -134,7 +134,7 @@ def _shares_of_belief(table: Table) -> Floats:
 
 
 def _never_called(context: StepContext, memory: _ExpertStarvationState) -> Iterator[Finding]:
-    """An expert that the router believes in about as in the others, and that was not called since the first step."""
+    """Yield a finding for an expert with an even share of the router's belief that was never called."""
     for load in memory.dispatch.loads(context):
         is_fed = load.tokens >= EXPECTED * len(load.shares)
         for at, share in enumerate(load.shares.tolist()):

@@ -27,7 +27,7 @@ _WARM_UP, _LASTING = 20, 3
 
 @dataclass(slots=True)
 class _ExplodingGradientState:
-    """The history of the gradient's norm, and for how long it has been beyond it."""
+    """The history of the gradient's norm, and for how long it has been too large."""
 
     history: Window = field(default_factory=lambda: Window(50))
     seen: int = 0

@@ -23,7 +23,7 @@ _LAYERS_OF_A_MODEL = 4
 
 @dataclass(slots=True)
 class _FrozenParameterState:
-    """Which structure was checked, for how long each parameter has been without a gradient, and where none is seen."""
+    """The checked structure, and for how long each parameter has been without a gradient."""
 
     checked: ModelIndex | None = None
     reported: set[str] = field(default_factory=set)
@@ -41,7 +41,7 @@ def _large(site: str) -> Structure:
 
 
 def _skip_window(lookahead: Lookahead, memory: _FrozenParameterState) -> SkipWindow | None:
-    """While a gradient reaches every parameter."""
+    """Skip records while a gradient reaches every parameter."""
     if memory.checked is not lookahead.context.model:
         return None
     if not lookahead.carries("gradient"):
@@ -184,20 +184,20 @@ def _unreached(context: StepContext, memory: _FrozenParameterState, table: Table
 
 
 def _is_one_of_many(context: StepContext, frozen: tuple[ParameterInfo, ...]) -> bool:
-    """Whether what is frozen is a single layer of four and more."""
+    """Return whether a single layer of four or more is frozen."""
     layers = {context.model.owner(site) for site in context.model.parameters}
     return len({context.model.owner(item.site) for item in frozen}) == 1 and len(layers) >= _LAYERS_OF_A_MODEL
 
 
 def _is_most(context: StepContext, frozen: tuple[ParameterInfo, ...]) -> bool:
-    """Whether more than half of the layers are wholly frozen."""
+    """Return whether more than half of the layers are wholly frozen."""
     layers = {context.model.owner(site) for site in context.model.parameters}
     trained = layers - {context.model.owner(item.site) for item in frozen}
     return 2 * len(trained) < len(layers)
 
 
 def _is_beside(context: StepContext, site: str) -> bool:
-    """Whether no gradient comes to what the module puts out, though others get theirs, and nothing trained takes it."""
+    """Return whether the module is off the trained path: no gradient comes to its output, nothing trained takes it."""
     table = context.table("activation_grad")
     inside = [name for name in context.model.modules if name == site or name.startswith(f"{site}.")]
     if table is None or not inside or not table.present.any():

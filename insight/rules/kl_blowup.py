@@ -23,7 +23,7 @@ _KNOWN = 3
 
 @dataclass(slots=True)
 class _KlBlowupState:
-    """The history of the divergence, what the loss makes of it, and the entropy that the policy began with."""
+    """The history of the divergence, the penalty in the loss, and the policy's first entropy."""
 
     history: Window = field(default_factory=lambda: Window(_WINDOW))
     streak: Streak = field(default_factory=Streak)

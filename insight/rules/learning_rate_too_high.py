@@ -18,7 +18,7 @@ _JUDGED_AT, _THROWN = 40, 3
 
 @dataclass(slots=True)
 class _LearningRateTooHighState:
-    """What the run did so far, and whether it has been said."""
+    """The stability of the updates so far, and whether the rule is done."""
 
     stability: UpdateStability = field(default_factory=UpdateStability)
     is_done: bool = False
@@ -174,7 +174,7 @@ def _report(context: StepContext, stability: UpdateStability, since: int) -> Fin
 
 
 def _advice(stability: UpdateStability, since: int, *, jumped: bool) -> str:
-    """What undoes it: the jump where there was one, else a smaller rate from the start."""
+    """Return how to undo it: revert the jump of the rate, or start with a smaller one."""
     if jumped:
         return (
             f"look at what sets the rate ({stability.rate:.3g}) at step {stability.jumped_at}, and go back to a "
@@ -188,7 +188,7 @@ def _advice(stability: UpdateStability, since: int, *, jumped: bool) -> str:
 
 
 def _leap(context: StepContext, stability: UpdateStability, before: float) -> Finding:
-    """The step in which the rate leapt, whose update no weights bear, before the loss can show it."""
+    """Return the finding for a rate that jumped in this step, before the loss shows the harm."""
     return context.finding(
         ROOT_SITE,
         "update/ratio_to_weight",
@@ -204,5 +204,5 @@ def _leap(context: StepContext, stability: UpdateStability, before: float) -> Fi
 
 
 def _divisor(peak: float) -> float:
-    """The power of ten that brings the largest update down to about a hundredth of the weights."""
+    """Return the power of ten that brings the largest update down to about a hundredth of the weights."""
     return float(10.0 ** np.clip(np.round(np.log10(peak / 0.01)), 1, 6))

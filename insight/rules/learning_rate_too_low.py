@@ -21,7 +21,7 @@ _SAME, _NOISES = 0.02, 4.0
 
 @dataclass(slots=True)
 class _LearningRateTooLowState:
-    """For how long nothing has moved, and what loss and rate did meanwhile."""
+    """For how long the weights have not moved, with the losses and rates of that time."""
 
     streak: int = 0
     since: int = 0
@@ -33,7 +33,7 @@ class _LearningRateTooLowState:
 
 
 def _skip_window(lookahead: Lookahead, memory: _LearningRateTooLowState) -> SkipWindow | None:
-    """While the updates are no standstill."""
+    """Skip records while the weights move."""
     updates = lookahead.typical_updates()
     if memory.is_reported or updates is None:
         return lookahead.whole if memory.is_reported else None

@@ -85,14 +85,14 @@ def _compared(*shapes: list[Json]) -> Event:
 
 @dataclass(slots=True)
 class _LossInputDomainState:
-    """What every loss was given last, and since when."""
+    """The newest input of every loss, and what was reported."""
 
     given: dict[str, Event] = field(default_factory=dict)
     reported: set[tuple[str, str]] = field(default_factory=set)
 
 
 def _skip_window(lookahead: Lookahead, memory: _LossInputDomainState) -> SkipWindow | None:
-    """Where nothing that a loss was given can be wrong any more."""
+    """Skip records while no loss has an input that may still prove wrong."""
     pairs = ((loss, str(event.data.get("domain"))) for loss, event in memory.given.items())
     return lookahead.whole if all(pair not in _WRONG or pair in memory.reported for pair in pairs) else None
 
@@ -176,7 +176,7 @@ def check(context: StepContext, memory: _LossInputDomainState) -> Iterator[Findi
 
 
 def _stretched(context: StepContext, memory: _LossInputDomainState) -> Iterator[Finding]:
-    """Where prediction and target are both spread over each other, by the rules of broadcasting."""
+    """Yield a finding where prediction and target broadcast along each other."""
     for event in context.events("loss_input"):
         loss, shapes = str(event.data.get("loss")), event.data.get("shapes")
         if loss not in _BY_ELEMENT or (loss, "stretched") in memory.reported or not isinstance(shapes, list):
@@ -203,14 +203,14 @@ def _sizes(shape: Json) -> tuple[int, ...]:
 
 
 def _stretch_each_other(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
-    """Whether of two shapes each has an axis longer than one where the other has one or none."""
+    """Return whether each shape has an axis longer than one where the other has one or none."""
     axes = max(len(first), len(second))
     pairs = list(zip((1,) * (axes - len(first)) + first, (1,) * (axes - len(second)) + second, strict=True))
     return any(a > b == 1 for a, b in pairs) and any(b > a == 1 for a, b in pairs)
 
 
 def _is_certain(event: Event, is_proof: bool, waited: int) -> bool:
-    """Whether one sample proves it, the operation that made the values does, or nothing has corrected it for long."""
+    """Return whether the domain is certain: by one sample, by the operation that made it, or after enough steps."""
     made_by = event.data.get("made_by")
     return is_proof or (made_by in _SQUASHING if made_by else waited >= _WAITED)
 

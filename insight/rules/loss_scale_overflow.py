@@ -18,7 +18,7 @@ _RECENT = 50
 
 @dataclass(slots=True)
 class _LossScaleOverflowState:
-    """Which of the newest steps were skipped, and what the scale was."""
+    """The newest skipped steps, and the scale."""
 
     skips: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT))
     in_a_row: int = 0

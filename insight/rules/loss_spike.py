@@ -20,7 +20,7 @@ _CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
 
 @dataclass(slots=True)
 class _LossSpikeState:
-    """The loss's own history; what is part of a spike is not learned."""
+    """The history of the loss; losses of a spike are not added."""
 
     history: Window = field(default_factory=lambda: Window(_WINDOW))
     first: float = float("nan")

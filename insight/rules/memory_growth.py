@@ -24,7 +24,7 @@ _MEGA = 2.0**20
 
 @dataclass(slots=True)
 class _MemoryGrowthState:
-    """(step, bytes) of each figure."""
+    """(step, bytes) of each figure, and which figures were reported."""
 
     seen: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     reported: set[str] = field(default_factory=set)
@@ -81,7 +81,7 @@ def check(context: StepContext, memory: _MemoryGrowthState) -> Iterator[Finding]
 
 
 def _growth(window: list[tuple[int, float]]) -> float | None:
-    """Bytes a step, None where it is no steady growth."""
+    """Return the growth in bytes per step; None if it is not steady."""
     rises = [later - earlier for (_, earlier), (_, later) in pairwise(window)]
     half = len(rises) // 2
     total, start = sum(rises), window[0][1]

@@ -15,7 +15,7 @@ _TRANSPARENT = ("dropout", "dropout1d", "dropout2d", "dropout3d", "identity", "f
 
 
 def _linked(structure: Structure) -> Structure:
-    """The same, where every module was given the output of the one before as it was."""
+    """Return the structure with every module given the unchanged output of the one before."""
     return replace(structure, modules=tuple(replace(module, direct=module.inputs) for module in structure.modules))
 
 
@@ -28,14 +28,14 @@ def _bottleneck() -> Structure:
 
 
 def _branching(structure: Structure) -> Structure:
-    """The same, where the last module is made of what the first one gave, too."""
+    """Return the structure with the last module also taking the first module's output."""
     *others, last = [module for module in structure.modules if module.is_leaf]
     return replace(structure, modules=(*others, replace(last, inputs=(others[0].site, *last.inputs))))
 
 
 @dataclass(slots=True)
 class _MissingNonlinearityState:
-    """Which structure was checked."""
+    """The checked structure, and which layers were reported."""
 
     checked: ModelIndex | None = None
     reported: set[str] = field(default_factory=set)
@@ -113,7 +113,7 @@ def _sources(model: ModelIndex, module: ModuleInfo) -> Iterator[str]:
 
 
 def _is_on_purpose(model: ModelIndex, first: str, second: str) -> bool:
-    """A factorisation, a separable convolution, one that other layers take as well, or of weights not known."""
+    """Return True for a factorisation, a separable convolution, a shared output, or unknown weights."""
     inner, outer = model.parameters.get(f"{first}.weight"), model.parameters.get(f"{second}.weight")
     if inner is None or outer is None or len(inner.shape) < 2 or len(outer.shape) < 2:
         return True
@@ -127,7 +127,7 @@ def _is_on_purpose(model: ModelIndex, first: str, second: str) -> bool:
 
 
 def _are_networks(model: ModelIndex, first: str, second: str) -> bool:
-    """Whether each stands in a network of its own: an encoder that ends with a linear layer, and a head behind it."""
+    """Return whether each layer stands in a network of its own, such as an encoder and a head."""
     parents = first.rpartition(".")[0], second.rpartition(".")[0]
     return parents[0] != parents[1] and all(
         parent != "" and _has_others(model, parent, site) for parent, site in zip(parents, (first, second), strict=True)
@@ -135,7 +135,7 @@ def _are_networks(model: ModelIndex, first: str, second: str) -> bool:
 
 
 def _has_others(model: ModelIndex, parent: str, site: str) -> bool:
-    """Whether there are further linear layers in the parent."""
+    """Return whether the parent has further linear layers."""
     inside = (
         module for module in model.structure.modules if module.site.startswith(f"{parent}.") and module.site != site
     )

@@ -34,7 +34,7 @@ def _checksums(kind: str, step: int, value: str) -> Event:
 
 @dataclass(slots=True)
 class _MissingOptimizerStepState:
-    """The weights' statistics when last seen, for how long each has stood still, and the first checksums of all."""
+    """The weights' last statistics, for how long each has stood still, and the first checksums."""
 
     before: NDArray[np.float64] | None = None
     streaks: Streaks = field(default_factory=Streaks)
@@ -46,7 +46,7 @@ class _MissingOptimizerStepState:
 
 
 def _skip_window(lookahead: Lookahead, memory: _MissingOptimizerStepState) -> SkipWindow | None:
-    """While a gradient reaches every parameter, and every one of them moves."""
+    """Skip records while a gradient reaches every parameter and every parameter moves."""
     gradient, weight, update = (lookahead.context.table(name) for name in ("gradient", "weight", "update"))
     flows, moves = lookahead.columns("gradient", "l2_norm"), lookahead.columns("update", "l2_norm")
     if memory.is_reported:
@@ -195,7 +195,7 @@ def check(context: StepContext, memory: _MissingOptimizerStepState) -> Iterator[
 
 
 def _put_back(context: StepContext, memory: _MissingOptimizerStepState) -> Iterator[Finding]:
-    """All checksums at the end are those of the start, and there were updates."""
+    """Yield a finding if all checksums at the end equal those at the start although there were updates."""
     for event in context.events("initial_checksum"):
         memory.first = texts(event, "parameters")
     update = context.table("update")
@@ -220,7 +220,7 @@ def _put_back(context: StepContext, memory: _MissingOptimizerStepState) -> Itera
 
 
 def _cleared(context: StepContext, memory: _MissingOptimizerStepState, gradient: Table) -> Iterator[Finding]:
-    """Gradients of every output arrive, and those of every parameter are zero when the optimizer steps."""
+    """Yield a finding if gradients reach every output but are zero at every parameter."""
     arrives = context.table("activation_grad")
     if arrives is None:
         return

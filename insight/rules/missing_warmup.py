@@ -18,7 +18,7 @@ _FALL = tuple(3.0 * 0.96**step for step in range(40))
 
 @dataclass(slots=True)
 class _MissingWarmupState:
-    """What the run did so far, and the worst loss of its first steps."""
+    """The stability of the updates so far, and the worst early loss."""
 
     stability: UpdateStability = field(default_factory=UpdateStability)
     harmed: int = 0

@@ -33,7 +33,7 @@ class _MissingZeroGradState:
 
 
 def _skip_window(lookahead: Lookahead, memory: _MissingZeroGradState) -> SkipWindow | None:
-    """While nothing was left over in the last step that was told of."""
+    """Skip records while the last step left no gradients over."""
     norms = lookahead.norms("gradient") if lookahead.carries("gradient") else [float("nan")] * len(lookahead)
     if memory.is_reported or norms is None or memory.streak > 0:
         return lookahead.whole if memory.is_reported else None
@@ -115,7 +115,7 @@ def check(context: StepContext, memory: _MissingZeroGradState) -> Iterator[Findi
 
 
 def _count(event: Event) -> float:
-    """How many parameters still had a gradient; those that no optimizer holds are cleared by none, and harm nothing."""
+    """Return how many parameters still had a gradient."""
     count = event.data.get("parameters")
     return float(count) if isinstance(count, int | float) else float("inf")
 

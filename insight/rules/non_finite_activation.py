@@ -17,7 +17,7 @@ _MODEL = chain("embed:Dense", "norm:LayerNorm", "head:Dense")
 
 @dataclass(slots=True)
 class _NonFiniteActivationState:
-    """Has it been said, and which weights were not finite when last seen."""
+    """The traced origin, whether the rule has reported, and which weights were not finite."""
 
     is_reported: bool = False
     bad_weights: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ def _report(context: StepContext, table: Table, row: int, count: int, memory: _N
 
 
 def _reason(context: StepContext, site: str, memory: _NonFiniteActivationState) -> tuple[str, str]:
-    """Why the output is as it is, as far as that is known, and what to do."""
+    """Return why the output is not finite, as far as that is known, and what to do."""
     origin, batch = memory.origin, context.table("batch")
     own = [name for name in memory.bad_weights if context.model.owner(name) == site]
     if own:

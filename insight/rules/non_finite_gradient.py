@@ -24,7 +24,7 @@ _MAYBE = ", which may have made them"
 
 @dataclass(slots=True)
 class _NonFiniteGradientState:
-    """Has it been said, or has the forward pass been bad before."""
+    """The traced origin, and whether the rule is done: it has reported, or the forward pass was bad."""
 
     is_done: bool = False
     origin: Origin = field(default_factory=Origin)
@@ -125,7 +125,7 @@ def _forward_is_bad(context: StepContext) -> bool:
 
 
 def _known_of_the_forward(context: StepContext) -> str:
-    """What of it the step recorded, all of which is finite; empty of nothing."""
+    """Return what the step recorded of a finite forward pass, in words; empty if it recorded nothing."""
     table = context.table("activation")
     seen = ["every recorded activation"] if table is not None and some(table.present) else []
     seen += ["the loss"] if context.scalar("loss") is not None else []
@@ -133,7 +133,7 @@ def _known_of_the_forward(context: StepContext) -> str:
 
 
 def _origin(context: StepContext, table: Table, seen: str) -> tuple[str, str]:
-    """The module whose backward pass made it, else the last place known to hold it, and how that is known."""
+    """Return the module whose backward pass made it, or the last known place, and how that is known."""
     if table is not context.table("activation_grad"):
         return seen, "it is the last parameter in model order, so the first in backward order, that is not finite"
     found = [row for row in _rows(table) if row[2]]
@@ -159,14 +159,14 @@ def _origin(context: StepContext, table: Table, seen: str) -> tuple[str, str]:
 
 
 def _parameters(context: StepContext, module: str) -> dict[str, bool]:
-    """Whether the gradient is bad, by parameter of the module's own, as far as it is known in this step."""
+    """Return whether the gradient of each of the module's own parameters is bad, as far as this step shows."""
     table = context.table("gradient")
     rows = () if table is None else _rows(table)
     return {site: bad for site, bad, is_there in rows if is_there and site.rpartition(".")[0] == module}
 
 
 def _rows(table: Table) -> Iterator[tuple[str, bool, bool]]:
-    """Of every row its site, whether it is bad, and whether it is there."""
+    """Yield each row's site, whether it is bad, and whether it is present."""
     return zip(table.rows.sites, table.non_finite.tolist(), table.present.tolist(), strict=True)
 
 

@@ -19,7 +19,7 @@ _ADVICE = (
 
 @dataclass(slots=True)
 class _NonFiniteLossState:
-    """Has it been said, or has something before the loss spoiled it."""
+    """The traced origin, and whether the rule is done: it has reported, or an activation was bad."""
 
     is_done: bool = False
     last_finite: float = float("nan")

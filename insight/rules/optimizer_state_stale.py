@@ -30,7 +30,7 @@ def _moved(*by: float) -> dict[str, float | tuple[float, ...]]:
 
 
 def _squared(*means: float) -> Recording:
-    """The means of a second moment under gradients that are all the same."""
+    """Return the means of a second moment under constant gradients."""
     series: dict[str, float | tuple[float, ...]] = {
         "one.weight optimizer/exp_avg_sq/mean": means,
         "one.weight optimizer/exp_avg_sq/l2_norm": tuple(8 * value for value in means),
@@ -55,14 +55,14 @@ _KEPT = tuple(0.25 * (1 - 0.999 ** (step + 1)) for step in range(10))
 
 
 @dataclass(slots=True)
-class _OptimizerStateStaleState:
-    """Which parameters were beyond the bound in the record before, since when, and for which it was said."""
+class _StaleOptimizerState:
+    """The parameters beyond the bound in the record before, since when, and which were reported."""
 
     before: dict[str, int] = field(default_factory=dict)
     reported: set[str] = field(default_factory=set)
 
 
-def _skip_window(lookahead: Lookahead, memory: _OptimizerStateStaleState) -> SkipWindow | None:
+def _skip_window(lookahead: Lookahead, memory: _StaleOptimizerState) -> SkipWindow | None:
     return None if memory.before else lookahead.within_bounds()
 
 
@@ -71,7 +71,7 @@ def _skip_window(lookahead: Lookahead, memory: _OptimizerStateStaleState) -> Ski
     needs=("update",),
     phase=OPTIMIZER,
     skip_window=_skip_window,
-    memory=_OptimizerStateStaleState,
+    memory=_StaleOptimizerState,
     is_fact=True,
     fires_on=(
         # an old second moment is put back between two steps
@@ -96,7 +96,7 @@ def _skip_window(lookahead: Lookahead, memory: _OptimizerStateStaleState) -> Ski
         Recording(_moved(0.001, 0.02), chain("one:Dense", "two:Dense")),
     ),
 )
-def check(context: StepContext, memory: _OptimizerStateStaleState) -> Iterator[Finding]:
+def check(context: StepContext, memory: _StaleOptimizerState) -> Iterator[Finding]:
     """Report optimizer state that does not fit the parameters.
 
     By the inequality of Cauchy and Schwarz no gradients can make |update| / rate of Adam larger than `(1 - b1) / (1 -
@@ -143,8 +143,8 @@ def check(context: StepContext, memory: _OptimizerStateStaleState) -> Iterator[F
     memory.before = {site: memory.before.get(site, context.step) for site in beyond}
 
 
-def _broken(context: StepContext, memory: _OptimizerStateStaleState, *, is_told: bool) -> Iterator[Finding]:
-    """State that does not follow from what it was; a single element of a single parameter was hit, not loaded."""
+def _broken(context: StepContext, memory: _StaleOptimizerState, *, is_told: bool) -> Iterator[Finding]:
+    """Yield a finding for replaced state; a single element of a single parameter is left to another rule."""
     broken = [fault for fault in context.broken_state if fault.site not in memory.reported]
     if is_told or not broken or is_a_hit(broken):
         memory.reported.update(fault.site for fault in broken)
@@ -170,7 +170,7 @@ def _broken(context: StepContext, memory: _OptimizerStateStaleState, *, is_told:
 
 
 def _made_anew(context: StepContext) -> Iterator[Finding]:
-    """State that begins from nothing, because the optimizer does; of another kind only in slots of the same name."""
+    """Yield a warning for state that starts from nothing because the optimizer is new."""
     for event in context.events("optimizer_changed")[:1]:
         kind, before, broken = event.data.get("optimizer_kind"), words(event, "before"), context.broken_state
         lost = context.events("optimizer_state_lost")

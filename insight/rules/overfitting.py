@@ -22,7 +22,7 @@ _FALL = tuple(2.0 * 0.9**step for step in range(30))
 
 @dataclass(slots=True)
 class _OverfittingState:
-    """The training loss, the curves of the evaluations, and whether it was said."""
+    """The training loss, the curves of the evaluations, and whether the rule has reported."""
 
     training: Window = field(default_factory=lambda: Window(20))
     curves: dict[str, "_Curve"] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class _OverfittingState:
 
 @dataclass(slots=True)
 class _Curve:
-    """One measure of the evaluations, lower the better: the best so far and what the training loss was then."""
+    """One measure of the evaluations, lower is better: its best value, and the training loss at that time."""
 
     values: Window = field(default_factory=lambda: Window(8))
     best: float = float("inf")
@@ -42,7 +42,7 @@ class _Curve:
     since: list[float] = field(default_factory=list)
 
     def has_turned(self, value: float, step: int, training: float) -> bool:
-        """Whether it has been worse than the best for so long, or rises so surely, that it will not come back."""
+        """Return whether the curve has been worse than its best for so long, or rises so surely, that it is final."""
         self.seen += 1
         self.since.append(value)
         if value < self.best:
@@ -55,8 +55,7 @@ class _Curve:
         return self.worse >= _LASTING or (training < self.at_best and self._rises(noise))
 
     def _rises(self, noise: float) -> bool:
-        """Whether the newer evaluations since the best are all worse than the older ones, and by more than noise than
-        the best."""
+        """Return whether all newer evaluations are worse than all older ones, and beyond noise worse than the best."""
         older, newer = self.since[-2 * _GROUP : -_GROUP], self.since[-_GROUP:]
         if len(older) < _GROUP or min(newer) <= max(older):
             return False
@@ -64,7 +63,7 @@ class _Curve:
 
 
 def _skip_window(lookahead: Lookahead, memory: _OverfittingState) -> SkipWindow | None:
-    """While nothing is evaluated, and the loss is finite."""
+    """Skip records while nothing is evaluated and the loss is finite."""
     if memory.is_reported:
         return lookahead.whole
 

@@ -15,7 +15,7 @@ _LAYERS = ("one:Dense", "two:Dense", "three:Dense")
 
 @dataclass(slots=True)
 class _ParameterNotInOptimizerState:
-    """Which structure was checked."""
+    """The checked structure, and which sites were reported."""
 
     checked: ModelIndex | None = None
     reported: set[str] = field(default_factory=set)

@@ -21,7 +21,7 @@ _NOISE = tuple(2.3 + 0.02 * (-1) ** step for step in range(70))
 
 @dataclass(slots=True)
 class _PlateauState:
-    """The first losses, the newest, and how far the weights have gone."""
+    """The first losses, the newest losses, and how far the weights have moved."""
 
     first: list[float] = field(default_factory=list)
     recent: Window = field(default_factory=lambda: Window(24))

@@ -33,7 +33,7 @@ def _reduction(*weights: float) -> Event:
 
 @dataclass(slots=True)
 class _RankDesyncState:
-    """What was said already."""
+    """The quantities that were reported, and when each was equal last."""
 
     reported: set[str] = field(default_factory=set)
     equal_at: dict[str, int] = field(default_factory=dict)
@@ -107,7 +107,7 @@ def _differ(context: StepContext, event: Event, quantity: str, since: int) -> Fi
 
 
 def _part(context: StepContext, sites: list[str]) -> str:
-    """The one module that all sites belong to; the model where they are of several."""
+    """Return the one module that all sites belong to; the model if there are several."""
     known = context.model.parameters
     gathered = context.model.gather(tuple(known[site] for site in sites if site in known))
     return next(iter(gathered)) if len(gathered) == 1 and len(sites) < len(known) else ROOT_SITE

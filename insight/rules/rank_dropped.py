@@ -20,7 +20,7 @@ def _reduction(*weights: float) -> Event:
 
 @dataclass(slots=True)
 class _RankDroppedState:
-    """Ranks that were reported."""
+    """The ranks that were reported."""
 
     reported: set[int] = field(default_factory=set)
 

@@ -22,7 +22,7 @@ def _states(step: int, *by_rank: str) -> Event:
 
 @dataclass(slots=True)
 class _RankRngErrorState:
-    """For how many exchanges ranks had the same state."""
+    """For how many exchanges ranks had the same generator state."""
 
     streak: Streak
     is_reported: bool = False

@@ -22,7 +22,7 @@ def _reduction(*weights: float) -> Event:
 
 @dataclass(slots=True)
 class _ReduceScaleState:
-    """Whether it has been said."""
+    """Whether the rule has reported."""
 
     is_reported: bool = False
 

@@ -119,12 +119,12 @@ def check(context: StepContext, memory: _RepeatedBatchState) -> Iterator[Finding
 
 
 def _needs_everything(context: StepContext) -> bool:
-    """Whether the optimizer compares losses of several evaluations, which must be of the same data."""
+    """Return whether the optimizer compares losses that must come from the same data."""
     return any("lbfgs" in optimizer.kind.lower() for optimizer in context.model.structure.optimizers)
 
 
 def _is_evaluated_on(context: StepContext) -> bool:
-    """Whether an evaluation in this step was given what the training is, by every statistic of the first input."""
+    """Return whether an evaluation in this step had the training input, by every statistic of the first input."""
     trained, evaluated = context.table("batch"), context.table("batch/eval")
     if trained is None or evaluated is None or trained.rows.statistics != evaluated.rows.statistics:
         return False
@@ -136,8 +136,7 @@ def _is_evaluated_on(context: StepContext) -> bool:
 
 
 def _says_nothing(context: StepContext) -> bool:
-    """Whether all samples hold the same values, so that only their order differs: rows of zeros and a fixed number of
-    ones, or permutations of whole numbers."""
+    """Return whether all samples hold the same values in another order, as one-hot rows or permutations do."""
     table, samples = context.table("batch"), context.scalar("batch/samples")
     if table is None or not samples or table.rows.sites[0] != ROOT_SITE:
         return False

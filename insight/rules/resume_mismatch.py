@@ -49,7 +49,7 @@ def _rewritten(*by: float, others: tuple[float, ...] = ()) -> Recording:
 
 @dataclass(slots=True)
 class _ResumeMismatchState:
-    """Parameters that moved beyond what their optimizer can do in the record before, and whether that was said."""
+    """The parameters that moved beyond their bound in the record before, and whether the rule has reported."""
 
     before: dict[str, Excess] = field(default_factory=dict)
     since: int = 0

@@ -22,7 +22,7 @@ _RISES, _APART = 0.1, 10
 
 @dataclass(slots=True)
 class _RouterCollapseState:
-    """Since when each router has been so uneven, and which were reported."""
+    """Since when each router has been uneven, and which routers were reported."""
 
     lasting: PersistentRows = field(default_factory=PersistentRows)
     before: Floats = field(default_factory=lambda: np.zeros(0))
@@ -33,7 +33,7 @@ class _RouterCollapseState:
 
 
 def _skip_window(lookahead: Lookahead, memory: _RouterCollapseState) -> SkipWindow | None:
-    """Where there are no routers."""
+    """Skip all records of a model without routers."""
     is_there = lookahead.carries("router") or lookahead.carries("router/expert")
     return None if is_there or lookahead.context.known_sites("router/expert") else lookahead.whole
 
@@ -116,7 +116,7 @@ def check(context: StepContext, memory: _RouterCollapseState) -> Iterator[Findin
 
 
 def _favourites(context: StepContext, memory: _RouterCollapseState) -> Iterator[Finding]:
-    """One expert that every token goes to, whatever other goes with it."""
+    """Yield a finding for an expert that gets every token."""
     for load in memory.dispatch.loads(context):
         experts = len(load.shares)
         is_one_sided = np.count_nonzero(load.shares >= 1.0) == 1 and load.tokens >= EXPECTED * experts

@@ -25,7 +25,7 @@ _FEWEST = 16
 
 @dataclass(slots=True)
 class _SaturatedActivationState:
-    """Which rows are such modules, since when each is flat, and which were reported."""
+    """Which rows are sigmoids or tanhs, since when each is flat, and which were reported."""
 
     rows: int = 0
     sigmoids: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
@@ -35,7 +35,7 @@ class _SaturatedActivationState:
 
 
 def _skip_window(lookahead: Lookahead, memory: _SaturatedActivationState) -> SkipWindow | None:
-    """Where there is no sigmoid and no tanh."""
+    """Skip all records of a model without sigmoid and tanh."""
     table = lookahead.context.table("activation")
     is_known = table is not None and table.stacked is not None and memory.rows == len(table.rows.sites)
     return lookahead.whole if is_known and not memory.has_any else None

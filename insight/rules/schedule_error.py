@@ -22,7 +22,7 @@ _ZERO = 8
 
 @dataclass(slots=True)
 class _ScheduleErrorState:
-    """The newest rates and what was noticed about them."""
+    """The newest rates, their largest and steepest values, and what was reported."""
 
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=6))
     seen: int = 0
@@ -119,7 +119,7 @@ def _restart(context: StepContext, memory: _ScheduleErrorState, rate: float) -> 
 
 
 def _double_tick(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
-    """One change twice as large as all its neighbours, again and again at the same distance."""
+    """Yield a finding for changes twice as large as their neighbours, at regular distances."""
     if len(memory.rates) < 6:
         return
     values = [*memory.rates, rate]
@@ -146,7 +146,7 @@ def _double_tick(context: StepContext, memory: _ScheduleErrorState, rate: float)
 
 
 def _alternating(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
-    """Every second change is twice as large as those between."""
+    """Yield a finding if every second change is twice as large as those between."""
     values = [*memory.rates, rate]
     changes = [later - earlier for earlier, later in pairwise(values)]
     even, odd = changes[::2], changes[1::2]

@@ -21,7 +21,7 @@ def _with(*, storages: tuple[int, int] = (1, 2), more: tuple[tuple[int, int], ..
 
 @dataclass(slots=True)
 class _SharedParameterErrorState:
-    """The structure that was looked at, and what was said.
+    """The checked structure, and which parameters were reported.
 
     Args:
         began: The step in which the first optimizer was known; `early` how many were there a step later.
@@ -96,7 +96,7 @@ def check(context: StepContext, memory: _SharedParameterErrorState) -> Iterator[
 
 
 def _count_optimizers(context: StepContext, memory: _SharedParameterErrorState) -> None:
-    """Those that are there from the beginning; under `mindscope run` each is known once it has stepped."""
+    """Count the optimizers of the beginning; under `mindscope run` each is known once it has stepped."""
     count = len(context.model.structure.optimizers)
     if count and memory.began < 0:
         memory.began = context.step
@@ -105,6 +105,6 @@ def _count_optimizers(context: StepContext, memory: _SharedParameterErrorState) 
 
 
 def _times_stepped(item: ParameterInfo, early: int) -> int:
-    """By how many groups that surely step: of the early optimizers together, or of a later one."""
+    """Return by how many groups the parameter is stepped: of the early optimizers together, or of a later one."""
     groups = (*((item.group,) if item.group else ()), *item.more_groups)
     return max(Counter(number if number >= early else -1 for number, _ in groups).values(), default=0)

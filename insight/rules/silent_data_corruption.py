@@ -58,7 +58,7 @@ _KEPT = tuple(0.25 * (1 - 0.999 ** (step + 1)) for step in range(9))
 
 
 def _squared(means: tuple[float, ...], *, largest: tuple[float, ...], norm: tuple[float, ...]) -> Recording:
-    """A second moment under gradients that are all the same."""
+    """Return a recording of a second moment under constant gradients."""
     slot = "one.weight optimizer/exp_avg_sq"
     moment: dict[str, float | Sequence[float | None]] = {
         f"{slot}/mean": means,
@@ -73,7 +73,7 @@ def _squared(means: tuple[float, ...], *, largest: tuple[float, ...], norm: tupl
 
 @dataclass(slots=True)
 class _SilentDataCorruptionState:
-    """Tensors that were reported."""
+    """What was reported, when replicas were equal last, and elements that moved too far."""
 
     reported: set[str] = field(default_factory=set)
     equal_at: int = -1
@@ -171,7 +171,7 @@ def _differ(context: StepContext, memory: _SilentDataCorruptionState, event: Eve
 
 
 def _since(memory: _SilentDataCorruptionState, event: Event) -> int:
-    """The first step that may have changed it; with two ranks the one that knows better says so of itself."""
+    """Return the first step that may have changed it."""
     return memory.equal_at + 1 if memory.equal_at >= 0 else event.step
 
 
@@ -205,7 +205,7 @@ def _outlies(context: StepContext, memory: _SilentDataCorruptionState, event: Ev
 
 
 def _largest(context: StepContext) -> str:
-    """The parameter that holds nearly all of the reduced gradient; none where it is spread over several."""
+    """Return the parameter that holds nearly all of the reduced gradient; the root if it is spread."""
     table = context.table("gradient")
     if table is None:
         return ROOT_SITE
@@ -215,7 +215,7 @@ def _largest(context: StepContext) -> str:
 
 
 def _hit(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[Finding]:
-    """A single element of the optimizer's state that neither its past nor the gradient explains."""
+    """Yield a finding for a single element of the optimizer's state that nothing explains."""
     broken = context.broken_state
     if not is_a_hit(broken) or broken[0].site in memory.reported or context.events("optimizer_changed"):
         return
@@ -235,7 +235,7 @@ def _hit(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[F
 
 
 def _jumped(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[Finding]:
-    """A single element that moved once where no gradients can move it."""
+    """Yield a finding for a single element that moved once, farther than gradients can move it."""
     if context.table("update") is None:
         return
     beyond = {excess.site: excess for excess in context.beyond_adam}

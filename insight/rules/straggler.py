@@ -29,7 +29,7 @@ def _times(step: int, forward: tuple[float, ...], communication: tuple[float, ..
 
 @dataclass(slots=True)
 class _StragglerState:
-    """Which rank was the slowest, and for how many exchanges in a row."""
+    """The slowest rank, and for how many exchanges in a row it was the slowest."""
 
     slowest: int = -1
     streak: Streak = field(default_factory=Streak)
@@ -92,7 +92,7 @@ def check(context: StepContext, memory: _StragglerState) -> Iterator[Finding]:
 
 
 def _slowest(event: Event) -> tuple[int, float, float]:
-    """The rank, by how many seconds its own work exceeds the median of the others', and the length of a step."""
+    """Return the slowest rank, by how many seconds it exceeds the others' median, and the length of a step."""
     parts = {
         name: np.nan_to_num(np.array(numbers(event, name), dtype=np.float64))
         for name in ("data", "forward", "backward", "optimizer", "communication")

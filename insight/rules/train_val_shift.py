@@ -24,7 +24,7 @@ _FAR = 3.0
 
 @dataclass(slots=True)
 class _TrainValShiftState:
-    """Means and spreads of the training batches, and how many evaluations in a row were elsewhere."""
+    """Means and spreads of the training batches, and how many evaluations in a row were shifted."""
 
     means: Window = field(default_factory=lambda: Window(32))
     spreads: Window = field(default_factory=lambda: Window(32))
@@ -46,7 +46,7 @@ def _both(train: tuple[float, float], validation: tuple[float, float]) -> dict[s
 
 
 def _skip_window(lookahead: Lookahead, memory: _TrainValShiftState) -> SkipWindow | None:
-    """While nothing is evaluated."""
+    """Skip records while nothing is evaluated."""
     means, spreads = lookahead.columns("batch", "mean"), lookahead.columns("batch", "std")
     table = lookahead.context.table("batch")
     if not lookahead.carries("batch"):

@@ -35,7 +35,7 @@ _FALLING = tuple(2.3 * 0.96**step + 0.01 * (-1) ** step for step in range(40))
 
 @dataclass(slots=True)
 class _UninformativeLabelsState:
-    """The entropy of the labels, how far the weights have gone, and what loss and activations usually are."""
+    """The entropy of the labels, how far the weights have moved, and the usual loss and activations."""
 
     entropy: float = float("nan")
     columns: int = 0
@@ -206,7 +206,7 @@ def _from_the_start(context: StepContext, memory: _UninformativeLabelsState, los
 
 
 def _unbiased(context: StepContext, entropy: float, memory: _UninformativeLabelsState) -> float:
-    """The entropy of the labels, not of those that were counted, by Miller's correction; at most that of even ones.
+    """Return the entropy of the labels with Miller's correction, at most that of an even distribution.
 
     Reference:
         Miller 1955, "Note on the bias of information estimates".
@@ -217,7 +217,7 @@ def _unbiased(context: StepContext, entropy: float, memory: _UninformativeLabels
 
 
 def _constant(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[Finding]:
-    """Labels of several classes that have all been the same one, look after look."""
+    """Yield a finding for labels of several classes that have all been the same."""
     entropy = context.scalar("target/entropy")
     if entropy is None or memory.columns < 2 or "start" in memory.reported:
         return

@@ -20,7 +20,7 @@ _FALL = tuple(2.0 * 0.95**step for step in range(30))
 
 @dataclass(slots=True)
 class _UnknownState:
-    """The first losses, how low the loss has been, and for how long all is lost."""
+    """The first losses, the lowest loss, and for how long the progress is lost."""
 
     first: Window = field(default_factory=lambda: Window(5))
     newest: Window = field(default_factory=lambda: Window(5))

@@ -26,7 +26,7 @@ _PEAK = 4.0
 
 @dataclass(slots=True)
 class _Call:
-    """What the scale usually is, for how long it has been too far from one, and from its own history."""
+    """The history of one input's scale, and for how long it has been too far from one or from its history."""
 
     usual: RobustBaseline = field(default_factory=lambda: RobustBaseline(is_log=True))
     far: Streak = field(default_factory=Streak)
@@ -37,11 +37,11 @@ class _Call:
 
     @property
     def has_changed(self) -> bool:
-        """Whether it is the change that is reported."""
+        """True if the change of the scale is reported, and not the scale itself."""
         return self.changed.length >= _LASTING
 
     def learn(self, context: StepContext, table: Table, row: int, *, is_first: bool) -> bool:
-        """Whether the scale of this call's input is to be reported."""
+        """Learn the batch; return whether its scale is to be reported."""
         scale = self.scale = table.value(row, "l2_norm") / float(np.sqrt(table.value(row, "size")))
         usual = self.usual.value
         deviates = abs(self.usual.update(scale)) > _STRANGE
@@ -60,7 +60,7 @@ class _Call:
 
 @dataclass(slots=True)
 class _UnnormalizedInputState:
-    """By number of the call in its step: its input; and whether one was reported."""
+    """The input of each call in a step, and whether the rule has reported."""
 
     calls: dict[int, _Call] = field(default_factory=dict)
     is_reported: bool = False
@@ -71,7 +71,7 @@ def _scale(*by_step: float) -> dict[str, tuple[float, ...]]:
 
 
 def _skip_window(lookahead: Lookahead, memory: _UnnormalizedInputState) -> SkipWindow | None:
-    """While the scale is near one, and near all that it has been of late."""
+    """Skip records while the scale is near one and near its recent values."""
     table, norms, sizes = (
         lookahead.context.table("batch"),
         *(lookahead.columns("batch", name) for name in ("l2_norm", "size")),

@@ -27,7 +27,7 @@ _DIRECT = ("adamw", "adamweightdecay", "lion", "muon", "sgd", "momentum")
 
 @dataclass(slots=True)
 class _WeightDecayTooHighState:
-    """Norms of the record before and of the first, for how long all have shrunk, and the decay of the optimizers."""
+    """The norms before and at first, for how long they have shrunk, and the optimizers' decay."""
 
     checked: ModelIndex | None = None
     decay: float = 0.0
@@ -38,7 +38,7 @@ class _WeightDecayTooHighState:
 
 
 def _skip_window(lookahead: Lookahead, memory: _WeightDecayTooHighState) -> SkipWindow | None:
-    """While no matrix loses as much as the typical one would have to."""
+    """Skip records while no matrix shrinks as fast as the typical one would have to."""
     weight, norms = lookahead.context.table("weight"), lookahead.columns("weight", "l2_norm")
     if memory.is_reported or (memory.checked is lookahead.context.model and memory.decay <= 0):
         return lookahead.whole
@@ -129,7 +129,7 @@ def check(context: StepContext, memory: _WeightDecayTooHighState) -> Iterator[Fi
 
 
 def _pace(before: Floats, norms: Floats) -> float:
-    """The share of its norm that the typical matrix has lost; 0 unless nine of ten have lost some."""
+    """Return the share of its norm that the typical matrix has lost; 0 unless nine of ten have lost some."""
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = norms / before
     usable = (ratio > 0) & (ratio < np.inf)
@@ -149,7 +149,7 @@ def _before(context: StepContext, table: Table, rows: NDArray[np.intp]) -> Float
 
 
 def _told(context: StepContext) -> float:
-    """The largest product of rate and decay among the groups whose decay acts at once; by it the options tell."""
+    """Return the largest product of rate and decay, by the options of the groups whose decay acts at once."""
     found, index = 0.0, 0
     for optimizer in context.model.structure.optimizers:
         for group in optimizer.groups:

@@ -61,7 +61,7 @@ _RISING = tuple(2.3 * 1.05**step + 0.01 * (-1) ** step for step in range(16))
 
 @dataclass(slots=True)
 class _Rewards:
-    """What a policy was rewarded with at first, before any step, and since when it has been less."""
+    """The first reward of a policy, and since when its rewards have been lower."""
 
     first: float = float("nan")
     spread: float = float("nan")
@@ -73,7 +73,7 @@ class _Rewards:
 
 @dataclass(slots=True)
 class _WrongLossSignState:
-    """The losses called, the newest values, and what was usual."""
+    """The losses called, the newest values, and the usual values."""
 
     called: set[str] = field(default_factory=set)
     factor: float = nan
@@ -220,7 +220,7 @@ def _maximising(context: StepContext) -> Finding | None:
 
 
 def _negated(context: StepContext) -> Finding | None:
-    """The value that backward started from is the negative of the loss, or of its share of the micro-batches."""
+    """Return a finding if backward started from the negative of the loss, or of its share of the micro-batches."""
     for event in context.events("accumulation"):
         factor, passes = number(event, "factor"), number(event, "micro_batches")
         is_exact = any(abs(factor * times + 1.0) < _EXACT for times in (1.0, passes))
@@ -232,7 +232,7 @@ def _negated(context: StepContext) -> Finding | None:
 
 
 def _learn_terms(context: StepContext, memory: _WrongLossSignState) -> None:
-    """Whether something is added to what the loss function returns: then their quotient is not the same in every step.
+    """Learn whether something is added to the loss function's value: their quotient then varies between steps.
 
     A quotient that was negative from the start has its sign from no term that grew, and powers of two are a scale.
     """
@@ -253,7 +253,7 @@ def _negative(context: StepContext, memory: _WrongLossSignState, loss: float) ->
 
 
 def _likelihood(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
-    """A first loss of -log(C) that falls, for a last layer of C outputs."""
+    """Return a finding for a first loss of -log(C) that falls, for a last layer of C outputs."""
     if memory.seen != _FALLING or memory.first > 0 or context.has_a_surrogate_loss:
         return None
     outputs = context.model.outputs
@@ -268,7 +268,7 @@ def _likelihood(context: StepContext, memory: _WrongLossSignState, loss: float) 
 
 
 def _unrewarded(context: StepContext, memory: _WrongLossSignState) -> Finding | None:
-    """The reward of a policy that has fallen lastingly since the first records."""
+    """Return a finding for a policy whose reward has stayed below its first values."""
     rewards, reward, spread = memory.rewards, context.scalar("reward/mean"), context.scalar("reward/std")
     rewards.kl_penalty.learn(context)
     if reward is None or spread is None:

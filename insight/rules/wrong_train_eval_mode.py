@@ -31,7 +31,7 @@ def _modes(
 
 @dataclass(slots=True)
 class _WrongTrainEvalModeState:
-    """What was said already."""
+    """What was reported."""
 
     reported: set[str] = field(default_factory=set)
 

@@ -18,7 +18,7 @@ _LASTING = 12
 
 @dataclass(slots=True)
 class _ZeroAdvantageState:
-    """For how long nearly all groups have been so."""
+    """For how long nearly all groups have had equal rewards."""
 
     streak: Streak = field(default_factory=Streak)
     is_reported: bool = False
