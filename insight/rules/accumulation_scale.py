@@ -75,8 +75,8 @@ def _report(context: StepContext, event: Event, count: float, factor: float, kin
         {"micro_batches": count, "factor": factor, "expected_factor": 1 / count, "gradient_scale": factor * count},
         first_step=event.step,
         position=0,
-        explanation=f"a step has {count:.0f} backward passes, each from {factor:.4g} times the mean loss of its "
-        f"micro-batch, which is {kind}: the gradient is {factor * count:.3g} times that of the whole batch",
-        advice=f"divide the loss of every micro-batch by {count:.0f} exactly once before backward(); look for a "
-        "trainer that divides it already",
+        explanation=f"a step has {count:.0f} backward passes, and each starts from {factor:.4g} times the mean loss "
+        f"of its micro-batch ({kind}); the gradient is {factor * count:.3g} times that of the whole batch",
+        advice=f"divide the loss of each micro-batch by {count:.0f} exactly once before backward(); check whether "
+        "the trainer divides it already",
     )

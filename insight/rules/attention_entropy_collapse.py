@@ -65,9 +65,9 @@ def check(context: StepContext, memory: _AttentionEntropyCollapseState) -> Itera
             },
             severity="warning",
             first_step=memory.lasting.since(row),
-            explanation=f"the attention of {display_site(site)} has {entropy[row]:.2%} of the entropy that it could "
-            f"have, with logits up to {table.value(row, 'max_logit'):.3g}: every query looks at one key only",
-            advice="check the factor 1 / sqrt(head size) and the mask; normalise queries and keys, or lower the rate "
-            "and the gain of their projections",
+            explanation=f"the attention of {display_site(site)} has only {entropy[row]:.2%} of its largest possible "
+            f"entropy, with logits up to {table.value(row, 'max_logit'):.3g}; every query looks at one key only",
+            advice="check the factor 1 / sqrt(head size) and the mask; normalise queries and keys, or lower the "
+            "rate and the gain of their projections",
             confidence=0.9,
         )

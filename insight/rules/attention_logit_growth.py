@@ -90,9 +90,9 @@ def check(context: StepContext, memory: _AttentionLogitGrowthState) -> Iterator[
             severity="warning",
             first_step=memory.lasting.since(row),
             explanation=f"the largest attention logit of {display_site(site)} grew from {memory.start[row]:.3g} to "
-            f"{logits[row]:.3g}: beyond {LOST_LOGIT:.0f} the softmax gives everything to one key",
-            advice="normalise queries and keys before their product (QK-norm), check the factor 1 / sqrt(head size), "
-            "lower the rate, or add weight decay to their projections",
+            f"{logits[row]:.3g}; above {LOST_LOGIT:.0f} the softmax gives everything to one key",
+            advice="normalise queries and keys before their product (QK-norm), check the factor 1 / sqrt(head "
+            "size), lower the rate, or add weight decay to their projections",
             confidence=0.9,
         )
 

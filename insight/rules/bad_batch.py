@@ -216,15 +216,15 @@ def _report(
         severity=severity,
         first_step=suspect.step,
         position=0,
-        explanation=f"the batch of step {suspect.step}{which} is unlike the others: the loss was {suspect.loss:.4g} "
-        f"where {suspect.usual:.4g} is usual, "
+        explanation=f"the batch of step {suspect.step}{which} is an outlier: its loss is {suspect.loss:.4g}, and "
+        f"{suspect.usual:.4g} is usual; "
         + (
-            f"and the {suspect.what} of its input {suspect.input_deviates:.0f} deviations from its history"
+            f"the {suspect.what} of its input is {suspect.input_deviates:.0f} deviations from its history"
             if strange
-            else "its input is as usual, so look at its labels"
+            else "its input is as usual, so its labels may be wrong"
         )
         + more,
-        advice="look at this batch: values that are not scaled, a broken file, repeated or empty text, shifted labels; "
+        advice="look at this batch for unscaled values, a broken file, repeated or empty text, or shifted labels; "
         "clip gradients so that one batch can do little harm",
         confidence=confidence,
     )

@@ -179,10 +179,10 @@ def _amplified(context: StepContext, words: str, loss: float, site: str, gain: f
         "activation/l2_norm",
         {"gain": gain, "largest_gain": _HUGE, "first_loss": loss},
         position=max(context.model.order(site), 0),
-        explanation=f"{words}: the output of {display_site(site)} is {gain:.3g} times as large as its input before "
-        "anything has been learned",
-        advice="initialise so that a layer keeps the scale of its input; a recurrent matrix must have its largest "
-        "eigenvalue near 1, for it is applied at every position; check that no loop overwrote the default",
+        explanation=f"{words}; before any training the output of {display_site(site)} is {gain:.3g} times as large "
+        "as its input",
+        advice="initialise so that each layer keeps the scale of its input; the largest eigenvalue of a recurrent "
+        "matrix must be near 1, since it is applied at every position; check that no loop overwrote the default",
         confidence=0.9,
     )
 
@@ -251,10 +251,10 @@ def _report(context: StepContext, event: Event, words: str, others: int = 0) -> 
         first_step=event.step,
         position=max(context.model.order(event.site), 0),
         explanation=f"{display_site(event.site)} starts with mean {number(event, 'mean'):.3g} and standard deviation "
-        f"{number(event, 'std'):.3g}, a gain of {_gain(event):.3g} for {number(event, 'fan_in'):.0f} inputs: "
-        f"{words}{more}",
-        advice="initialise with standard deviation sqrt(2 / fan_in) before ReLU or GELU and sqrt(1 / fan_in) "
-        "otherwise, "
-        "that is gains of 1.4 and 1; check that no loop overwrote the default and that a checkpoint was really loaded",
+        f"{number(event, 'std'):.3g}, which is a gain of {_gain(event):.3g} for {number(event, 'fan_in'):.0f} "
+        f"inputs; {words}{more}",
+        advice="initialise with standard deviation sqrt(2 / fan_in) before ReLU or GELU, and sqrt(1 / fan_in) "
+        "otherwise (gains of 1.4 and 1); check that no loop overwrote the default, and that the checkpoint was "
+        "really loaded",
         confidence=0.9,
     )

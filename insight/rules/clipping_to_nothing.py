@@ -64,8 +64,8 @@ def check(context: StepContext, memory: _ClippingToNothingState) -> Iterator[Fin
         severity="warning",
         first_step=memory.since,
         position=0,
-        explanation=f"since step {memory.since} clipping has left {coefficient:.2g} of every gradient"
-        + ("" if norm is None else f", whose norm is {norm:.4g} before it"),
-        advice="choose a limit near the usual norm of the gradient, such as the median of clip/norm; if the loss is a "
-        "sum over the batch, make it a mean",
+        explanation=f"since step {memory.since} clipping has left only {coefficient:.2g} of every gradient"
+        + ("" if norm is None else f"; the norm before clipping is {norm:.4g}"),
+        advice="choose a limit near the usual norm of the gradient, such as the median of clip/norm; if the loss is "
+        "a sum over the batch, make it a mean",
     )

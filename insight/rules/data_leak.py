@@ -53,10 +53,8 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
             first_step=event.step,
             position=0,
             explanation=f"the output at position {numbers.get('first_output', 0):.0f} moves by "
-            f"{numbers.get('difference', 0):.3g} when the input at position {numbers.get('changed', 0):.0f} is "
-            f"changed: "
-            f"the model sees what it is to predict",
-            advice="look at the attention mask, at convolutions without left padding, at normalisation or pooling "
-            "along "
-            "the positions, and at targets among the inputs",
+            f"{numbers.get('difference', 0):.3g} when the input at position {numbers.get('changed', 0):.0f} changes; "
+            "the model sees what it is to predict",
+            advice="check the attention mask, convolutions without left padding, normalisation or pooling along the "
+            "positions, and targets among the inputs",
         )

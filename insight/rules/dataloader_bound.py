@@ -106,12 +106,12 @@ def check(context: StepContext, memory: _DataloaderBoundState) -> Iterator[Findi
         severity="warning",
         first_step=memory.streak.since,
         position=0,
-        explanation=f"{data * 1e3:.3g} of the {step * 1e3:.3g} ms of a step, {data / step:.0%}, pass between "
-        "the optimizer's step and the next forward: in the loader, or in whatever else the loop does there (logs, "
-        "checkpoints, metrics); the two are not told apart",
-        advice="time the loader's next() alone to see which it is; if the loader: load in the background (num_workers, "
-        "prefetch_factor, pinned memory), decode and resize once and store the result, or move the augmentation to the "
-        "device; if the loop: do that more rarely, or in a thread",
+        explanation=f"{data * 1e3:.3g} of the {step * 1e3:.3g} ms of a step ({data / step:.0%}) pass between the "
+        "optimizer's step and the next forward: in the loader, or in whatever else the loop does there (logs, "
+        "checkpoints, metrics); the monitor cannot tell the two apart",
+        advice="time the loader's next() alone to see which it is; for the loader, load in the background "
+        "(num_workers, prefetch_factor, pinned memory), decode and resize once and store the result, or move the "
+        "augmentation to the device; for the loop, do that work more rarely, or in a thread",
         confidence=0.8,
     )
 

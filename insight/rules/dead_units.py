@@ -169,10 +169,10 @@ def _below_zero(context: StepContext, memory: _DeadUnitsState, table: Table) -> 
             "activation/max",
             {"max": float(highest[row]), "records": memory.below.length(row), "modules": len(rows)},
             first_step=since,
-            explanation=f"since step {since} the output of {display_site(site)} is at most {highest[row]:.3g}, and the "
-            "gradient of its weights is exactly zero: the ReLU behind it passes nothing on and nothing back",
-            advice="look at its bias and weights: a large negative bias, or one update that was far too large, does "
-            "this; start again from before it with a lower rate, or use LeakyReLU or GELU",
+            explanation=f"since step {since} the output of {display_site(site)} is at most {highest[row]:.3g}, and "
+            "the gradient of its weights is exactly zero; the ReLU behind it passes nothing forward and nothing back",
+            advice="look for a large negative bias, or for one update that was far too large; restart from before "
+            "it with a lower rate, or use LeakyReLU or GELU",
             confidence=0.95,
         )
 
@@ -227,10 +227,10 @@ def _dead_units(context: StepContext, memory: _DeadUnitsState) -> Iterator[Findi
             {"dead_share": float(share[row]), "limit": _DEAD_UNITS, "modules": len(rows)},
             severity="warning",
             first_step=memory.units.since(row),
-            explanation=f"{share[row]:.0%} of the units of {display_site(site)} have not fired in any look since step "
-            f"{memory.units.since(row)} or earlier: no gradient passes them, and they do not come back by themselves",
-            advice="look at the bias of the layer before it and at the largest updates so far; start again with a "
-            "lower rate, another initialisation, or with LeakyReLU or GELU",
+            explanation=f"{share[row]:.0%} of the units of {display_site(site)} have not fired in any look since "
+            f"step {memory.units.since(row)} or earlier; they get no gradient and do not come back by themselves",
+            advice="check the bias of the layer before it and the largest updates so far; restart with a lower "
+            "rate, another initialisation, or with LeakyReLU or GELU",
             confidence=0.8,
         )
 
@@ -268,10 +268,9 @@ def _report(
         },
         first_step=int(memory.streaks.since[row]),
         explanation=f"{share:.1%} of the output of {display_site(site)} has been exactly zero for "
-        f"{memory.streaks.lengths[row]} records, so no gradient passes it and nothing before it learns through it; "
-        f"{why}",
-        advice="look at the bias and the weights of the layer before it: a large negative bias, or one update that "
-        "was far "
-        "too large, does this; start again from before it with a lower rate, or use LeakyReLU or GELU",
+        f"{memory.streaks.lengths[row]} records; it passes no gradient, so the layers before it learn nothing "
+        f"through it; {why}",
+        advice="check the bias and the weights of the layer before it for a large negative bias, or for one update "
+        "that was far too large; restart from before it with a lower rate, or use LeakyReLU or GELU",
         confidence=0.95,
     )

@@ -113,10 +113,10 @@ def check(context: StepContext, memory: _ExpertStarvationState) -> Iterator[Find
         },
         severity="warning",
         first_step=memory.lasting.since(row),
-        explanation=f"{display_site(site)} has had no token since step {memory.lasting.since(row)}, so its parameters "
-        "get no gradient and it will not come back by itself"
-        + (f"; {len(rows) - 1} other experts are like it" if len(rows) > 1 else ""),
-        advice="raise the balancing loss, add noise to the router's logits while it learns, or start the expert anew "
+        explanation=f"{display_site(site)} has had no token since step {memory.lasting.since(row)}; its parameters "
+        "get no gradient, and it will not come back by itself"
+        + (f"; {len(rows)} experts starve together" if len(rows) > 1 else ""),
+        advice="raise the balancing loss, add noise to the router's logits while it learns, or restart the expert "
         "from a copy of a busy one",
     )
 
@@ -156,10 +156,10 @@ def _barred(context: StepContext, site: str, records: int, belief: float, tokens
         {"load": 0.0, "belief": belief, "records": records, "tokens": tokens},
         severity="warning",
         first_step=max(context.step - records + 1, 0),
-        explanation=f"the expert behind {display_site(site)} was called with none of the {tokens:.0f} tokens of any of "
-        f"{records} steps, from the first on, although the router gives it {belief:.2g} times an even share of its "
-        "belief: something keeps the tokens from it",
-        advice="look at what stands between the router and its experts: a mask or a slice that is one too short, a "
+        explanation=f"the expert behind {display_site(site)} got none of the {tokens:.0f} tokens in any of the first "
+        f"{records} steps, although the router gives it {belief:.2g} times an even share of its probability; "
+        "something keeps the tokens from it",
+        advice="check what lies between the router and its experts: a mask or a slice that is one too short, a "
         "capacity of zero, a choice among fewer experts than there are",
     )
 

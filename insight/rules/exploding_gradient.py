@@ -117,7 +117,7 @@ def _with_depth(context: StepContext, memory: _ExplodingGradientState) -> Iterat
             severity="warning",
             first_step=memory.deep_since,
             explanation=f"the gradient at {display_site(profile.first)} is {profile.ratio:.1e} times that at "
-            f"{display_site(profile.last)}: it grows with every layer on its way back",
+            f"{display_site(profile.last)}; it grows with every layer on its way back",
             advice="reduce the gain of the initialisation, normalise between the layers, or clip by global norm",
             confidence=0.8,
         )
@@ -145,10 +145,9 @@ def _with_time(context: StepContext, memory: _ExplodingGradientState, table: Tab
             {"norm": norm, "usual_norm": usual, "largest_early_norm": memory.start, "records": memory.beyond},
             first_step=memory.beyond_since,
             position=0,
-            explanation=f"the norm of all gradients is {norm:.3g}, usual was {usual:.3g}, and it has been so for "
-            f"{memory.beyond} records",
-            advice="clip by global norm near the usual value; look at what changed at this step: the rate, the data, "
-            "the "
-            "number of backward passes since the last zero_grad",
+            explanation=f"the norm of all gradients is {norm:.3g}, where {usual:.3g} was usual, and has stayed that "
+            f"high for {memory.beyond} records",
+            advice="clip by global norm near the usual value; look at what changed at this step: the rate, the "
+            "data, the number of backward passes since the last zero_grad",
             confidence=0.8,
         )

@@ -134,11 +134,11 @@ def _without_requires_grad(context: StepContext, memory: _FrozenParameterState) 
                 "values_of_the_model": total,
             },
             severity="info" if deliberate or _is_beside(context, site) else "warning",
-            explanation=f"{_names(listed)} of {display_site(shown)} {_do(listed)} not require a "
-            "gradient, so no step will ever change it" + ("; most of the model is so, as in fine-tuning" * deliberate),
-            advice="this needs your intent: set requires_grad = True before the optimizer is made if it shall learn, "
-            "or name "
-            f"it in the configuration, expected_frozen: [{site!r}], if it shall not",
+            explanation=f"{_names(listed)} of {display_site(shown)} {_do(listed)} not require a gradient, so no step "
+            f"will ever change {'them' if len(listed) > 1 else 'it'}"
+            + ("; most of the model is frozen, as in fine-tuning" * deliberate),
+            advice="decide what you intend: to train it, set requires_grad = True before the optimizer is made; to "
+            f"keep it frozen, declare expected_frozen: [{site!r}] in the configuration",
         )
 
 
@@ -174,10 +174,11 @@ def _unreached(context: StepContext, memory: _FrozenParameterState, table: Table
             {"parameters": len(items), "records": _WAITED},
             severity="warning",
             first_step=since,
-            explanation=f"no gradient but zero has reached {_names(items)} of {display_site(site)} in the last "
-            f"{_WAITED} records, although it requires one and other parameters got theirs",
-            advice="the path from the loss to it is cut: look for detach(), stop_gradient, no_grad, .data, a "
-            "conversion to NumPy and back, a part of the loss with a weight of zero, or a module that the forward pass "
+            explanation=f"{_names(items)} of {display_site(site)} got no gradient other than zero in the last "
+            f"{_WAITED} records, although {'they require' if len(items) > 1 else 'it requires'} one and other "
+            "parameters got theirs",
+            advice="find where the path from the loss to it is cut: detach(), stop_gradient, no_grad, .data, a "
+            "conversion to NumPy and back, a loss term with a weight of zero, or a module that the forward pass "
             "does not call",
             confidence=0.95,
         )

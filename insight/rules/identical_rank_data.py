@@ -77,9 +77,8 @@ def _report(context: StepContext, event: Event, memory: _IdenticalRankDataState,
         first_step=memory.since,
         position=0,
         rank=None if every else groups[0][1],
-        explanation=f"{which_ranks} read the same batch, value for value, since step {memory.since}: they compute "
-        "the same "
-        "gradient, and the rest of the data is seen by none",
-        advice="give every rank its own share: DistributedSampler with the rank's number and set_epoch(), or a seed of "
-        "the data order that depends on the rank",
+        explanation=f"{which_ranks} have read the same batch, value for value, since step {memory.since}; they "
+        "compute the same gradient, and the run trains on less data than it seems",
+        advice="give each rank its own share: DistributedSampler with the rank's number and set_epoch(), or a seed "
+        "of the data order that depends on the rank",
     )

@@ -96,10 +96,10 @@ def check(context: StepContext, memory: _KlBlowupState) -> Iterator[Finding]:
         evidence,
         first_step=memory.streak.since,
         position=0,
-        explanation=f"the policy's divergence from its reference was {usual:.3g} and has been above "
-        f"{max(_FAR, _TIMES * usual):.3g} nats since step {memory.streak.since}; now it is {divergence:.3g}",
-        advice="raise the coefficient of the divergence, lower the rate, clip the ratios or stop the inner epochs at a "
-        "target divergence; check that the reference is the model that the policy began as",
+        explanation=f"the policy's divergence from its reference was {usual:.3g}; since step {memory.streak.since} "
+        f"it has been above {max(_FAR, _TIMES * usual):.3g} nats, and is {divergence:.3g} now",
+        advice="raise the coefficient of the divergence, lower the rate, clip the ratios, or stop the inner epochs "
+        "at a target divergence; check that the reference is the model that the policy started as",
         confidence=0.9,
     )
 
@@ -112,11 +112,9 @@ def _paid(context: StepContext, kl_penalty: KlPenalty, divergence: float) -> Fin
         first_step=kl_penalty.since,
         position=0,
         explanation=f"for {kl_penalty.records} records the loss has been {kl_penalty.factor:.4g} times the "
-        "divergence from the "
-        f"reference, which went from {kl_penalty.low:.3g} to {kl_penalty.high:.3g} nats meanwhile: the distance that "
-        "should cost "
-        "something is rewarded",
-        advice="look at the sign of the coefficient of the divergence, and at the sign with which it enters the loss "
-        "or the reward; begin anew from the reference",
+        f"divergence from the reference, which went from {kl_penalty.low:.3g} to {kl_penalty.high:.3g} nats; the "
+        "penalty has the wrong sign and rewards the distance",
+        advice="check the sign of the coefficient of the divergence, and the sign with which it enters the loss or "
+        "the reward; start again from the reference",
         confidence=0.95,
     )

@@ -194,10 +194,10 @@ def _leap(context: StepContext, stability: UpdateStability, before: float) -> Fi
         "update/ratio_to_weight",
         {"update_ratio": stability.peak, "limit": LARGE_UPDATE, "usual_ratio": before, "rate_jump": stability.jump},
         position=0,
-        explanation=f"at step {context.step} the rate became {stability.jump:.3g} times what it was, above all that it "
-        f"ever was, and the step changes the typical weight matrix by {stability.peak:.2g} of its norm where "
+        explanation=f"at step {context.step} the rate jumped to {stability.jump:.3g} times its value, above "
+        f"everything before; the step changes the typical weight matrix by {stability.peak:.2g} of its norm, where "
         f"{before:.2g} was usual",
-        advice=f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more; look at "
+        advice=f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more; check "
         "what sets the rate at this step; go back to a checkpoint from before it",
         confidence=0.8,
     )

@@ -125,12 +125,11 @@ def check(context: StepContext, memory: _LearningRateTooLowState) -> Iterator[Fi
             severity="warning",
             first_step=memory.since,
             position=0,
-            explanation=f"for {memory.streak} records one step has changed the typical weight matrix by {ratio:.1e} "
-            f"of its "
-            f"norm, at a learning rate of {rate:.3g}, and the loss stays at {memory.losses.median():.4g}",
+            explanation=f"for {memory.streak} records each step has changed the typical weight matrix by only "
+            f"{ratio:.1e} of its norm, at a learning rate of {rate:.3g}; the loss stays at "
+            f"{memory.losses.median():.4g}",
             advice=f"raise the learning rate by about {1e-3 / ratio:.0e} times, towards updates of 0.001 of the "
-            f"weights; "
-            "check its unit, its schedule, and that no clipping or loss divisor eats the gradient",
+            "weights; check its unit and its schedule, and that no clipping or loss divisor shrinks the gradient",
             confidence=0.8,
         )
 

@@ -170,7 +170,7 @@ def check(context: StepContext, memory: _LossInputDomainState) -> Iterator[Findi
             first_step=event.step,
             position=0,
             explanation=f"{loss} is given {_WORDS[domain]}, from {numbers.get('min', 0):.4g} to "
-            f"{numbers.get('max', 0):.4g}: {wrong[0]}",
+            f"{numbers.get('max', 0):.4g}; {wrong[0]}",
             advice=wrong[1],
         )
 
@@ -191,10 +191,10 @@ def _stretched(context: StepContext, memory: _LossInputDomainState) -> Iterator[
             {"predictions": prod(predicted), "targets": prod(wanted)},
             first_step=event.step,
             position=0,
-            explanation=f"{loss} is given predictions and targets of shapes {predicted} and {wanted}, and stretches "
-            "each along the other: every prediction is compared with every target, and the best that can be learned is "
-            "their mean",
-            advice="make both shapes the same: squeeze the prediction's last axis, or unsqueeze the target's",
+            explanation=f"{loss} is given predictions of shape {predicted} and targets of shape {wanted}, and "
+            "broadcasts each along the other; it compares every prediction with every target, so the best that the "
+            "model can learn is their mean",
+            advice="make both shapes equal: squeeze the prediction's last axis, or unsqueeze the target's",
         )
 
 

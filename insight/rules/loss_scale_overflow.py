@@ -79,11 +79,10 @@ def check(context: StepContext, memory: _LossScaleOverflowState) -> Iterator[Fin
             {"loss_scale": memory.scale, "skipped_in_a_row": memory.in_a_row, "skipped_of_newest": sum(memory.skips)},
             first_step=memory.since,
             explanation=f"gradients overflow at a loss scale of {memory.scale:.6g}: {' and '.join(reasons)}; skipped "
-            f"steps "
-            "train nothing",
-            advice="with a fixed scale lower it or use a dynamic one; when a dynamic scale collapses the gradients "
-            "themselves "
-            "are too large or not finite: look for NaN in the forward pass, clip after unscaling, or use bfloat16",
+            "steps train nothing",
+            advice="lower a fixed scale, or use a dynamic one; if a dynamic scale collapses, the gradients "
+            "themselves are too large or not finite: look for NaN in the forward pass, clip after unscaling, or use "
+            "bfloat16",
         )
 
 

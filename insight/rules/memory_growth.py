@@ -103,7 +103,7 @@ def _report(context: StepContext, name: str, window: list[tuple[int, float]], pa
         position=0,
         explanation=f"{name} rose from {first[1] / _MEGA:.0f} MB at step {first[0]} to {last[1] / _MEGA:.0f} MB, by "
         f"{pace / _MEGA:.2g} MB a step, and does not level off",
-        advice="look for tensors that are kept with their graph: losses summed without float(), outputs gathered in a "
-        "list, hooks that store, caches without a limit; detach() and move to the host what must be kept",
+        advice="look for tensors that are kept with their graph: losses summed without float(), outputs gathered in "
+        "a list, hooks that store tensors, caches without a limit; detach() what must be kept, and move it to the host",
         confidence=0.8,
     )

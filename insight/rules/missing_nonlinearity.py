@@ -91,10 +91,9 @@ def check(context: StepContext, memory: _MissingNonlinearityState) -> Iterator[F
             "",
             {"inner": first[0], "outer": second[0], "inner_inputs": first[1]},
             severity="info" if _are_networks(model, source, module.site) else "warning",
-            explanation=f"{display_site(module.site)} is given the output of {display_site(source)} as it is: two "
-            f"linear "
-            f"maps in a row are one, and the second adds nothing that the first could not learn",
-            advice="put the activation between them that was meant to be there, or leave one of them out",
+            explanation=f"{display_site(module.site)} takes the output of {display_site(source)} unchanged; two "
+            "linear maps in a row are one, so the second can learn nothing that the first could not",
+            advice="put the missing activation between them, or remove one of them",
         )
 
 

@@ -184,12 +184,11 @@ def check(context: StepContext, memory: _MissingOptimizerStepState) -> Iterator[
             {"parameters": int(driven.sum()), "records": int(lengths[driven].min())},
             first_step=int(memory.streaks.since[: len(driven)][driven].min()),
             position=0,
-            explanation=f"gradients reach {int(driven.sum())} weight matrices, and none of them has changed for "
+            explanation=f"gradients reach {int(driven.sum())} weight matrices, but none of them has changed for "
             f"{int(lengths[driven].min())} records",
-            advice="call optimizer.step() after backward(), on the optimizer that holds these parameters, and not "
-            "only on "
-            "some branch; with a gradient scaler call scaler.step(optimizer); in half precision keep float32 master "
-            "weights",
+            advice="call optimizer.step() after backward(), on the optimizer that holds these parameters, and on "
+            "every branch; with a gradient scaler call scaler.step(optimizer); in half precision keep float32 "
+            "master weights",
             confidence=1.0 if update is not None else 0.7,
         )
 
@@ -211,10 +210,10 @@ def _put_back(context: StepContext, memory: _MissingOptimizerStepState) -> Itera
             {"parameters": len(memory.first), "updates": memory.moved},
             first_step=0,
             position=0,
-            explanation=f"{memory.moved} steps have moved the weights, and all {len(memory.first)} parameters are to "
-            "the last bit what they were before the first: somebody puts them back after every step",
-            advice="look for load_state_dict() or a copy of the weights inside the loop: a moving average or a backup "
-            "for the evaluation that is restored in every step",
+            explanation=f"{memory.moved} steps have moved the weights, but all {len(memory.first)} parameters are "
+            "equal, to the last bit, to what they were before the first; something puts them back after every step",
+            advice="look for load_state_dict() or a copy of the weights inside the loop, such as a moving average "
+            "or an evaluation backup that is restored in every step",
             confidence=0.9,  # a run may also end with a choice of the first weights as the best
         )
 
@@ -239,8 +238,8 @@ def _cleared(context: StepContext, memory: _MissingOptimizerStepState, gradient:
         {"parameters": len(norms), "records": memory.cleared.length, "smallest_output_gradient": float(backward.min())},
         first_step=memory.cleared.since,
         position=0,
-        explanation=f"the backward pass brings a gradient to every output, and the gradients of all {len(norms)} "
-        "parameters are exactly zero when the optimizer steps: they are cleared in between, and every step is empty",
+        explanation=f"the backward pass brings a gradient to every output, but the gradients of all {len(norms)} "
+        "parameters are exactly zero when the optimizer steps; they are cleared in between, so every step is empty",
         advice="call optimizer.zero_grad() before backward() or after step(), never between the two",
     )
 

@@ -118,15 +118,14 @@ def check(context: StepContext, memory: _MissingWarmupState) -> Iterator[Finding
             severity="warning",
             first_step=stability.large_from,
             position=0,
-            explanation=f"the optimizer started at its full rate of {stability.first_rate:.3g}; its first updates were "
-            f"up to {stability.peak:.2g} of the weights"
+            explanation=f"the optimizer started at its full rate of {stability.first_rate:.3g}; its first updates "
+            f"reached {stability.peak:.2g} of the weights"
             + (
                 f" and threw the loss from {stability.first:.4g} to {memory.worst:.4g} before it recovered"
                 if memory.harmed >= 3
                 else ", and its attention has looked at one token only since then"
             ),
-            advice="raise the rate linearly from 0 over the first 2 / (1 - beta2) steps (2000 for beta2 = 0.999), or "
-            "over "
-            "the first 1 to 5 % of a short run",
+            advice="raise the rate linearly from 0 over the first 2 / (1 - beta2) steps (2000 for beta2 = 0.999), "
+            "or over the first 1 to 5 % of a short run",
             confidence=0.8,
         )

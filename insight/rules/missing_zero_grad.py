@@ -105,12 +105,10 @@ def check(context: StepContext, memory: _MissingZeroGradState) -> Iterator[Findi
             "steps_in_a_row": memory.streak,
         },
         first_step=memory.since,
-        explanation=f"since step {memory.since} the gradients of the step before (norm {left:.4g}) are still there "
-        f"when "
-        f"a new "
-        "step begins, and backward() adds to them: every step follows the sum of all gradients so far",
-        advice="call optimizer.zero_grad() once a step, before backward(); if this is accumulation over micro-batches, "
-        "declare it with accumulation_steps in the monitor's configuration",
+        explanation=f"since step {memory.since} every step begins with the gradients of the step before (norm "
+        f"{left:.4g}), and backward() adds to them; each step follows the sum of all gradients so far",
+        advice="call optimizer.zero_grad() once a step, before backward(); if this is accumulation over "
+        "micro-batches, declare it with accumulation_steps in the monitor's configuration",
     )
 
 

@@ -39,6 +39,6 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
             {"count": float(lost) if isinstance(lost, int | float) else 1.0},
             severity="warning",
             explanation=f"{words} at step {event.step}: {event.data.get('error', 'the queue was full')}; {touched}",
-            advice="do not read the missing observations as health; for lost steps record less often or choose a "
-            "faster place for the store, for a failed collector report its message",
+            advice="do not take the missing observations for health; for lost steps, record less often or choose a "
+            "faster place for the store; for a failed collector, report its message",
         )

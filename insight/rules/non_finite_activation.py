@@ -96,9 +96,8 @@ def _report(context: StepContext, table: Table, row: int, count: int, memory: _N
         site,
         "activation/nans" if values["nans"] else "activation/pos_infs",
         {**values, "call": table.rows.calls[row], "modules_affected": count},
-        explanation=f"the output of {name} holds {values['nans']:.0f} NaN, "
-        f"{values['pos_infs']:.0f} +Inf and {values['neg_infs']:.0f} -Inf among {values['size']:.0f} values; "
-        f"{why}{memory.origin.to_text(context)}",
+        explanation=f"the output of {name} holds {values['nans']:.0f} NaN, {values['pos_infs']:.0f} +Inf and "
+        f"{values['neg_infs']:.0f} -Inf among {values['size']:.0f} values; {why}{memory.origin.to_text(context)}",
         advice=advice,
     )
 

@@ -86,9 +86,8 @@ def check(context: StepContext, memory: _NonFiniteLossState) -> Iterator[Finding
         ROOT_SITE,
         "scalar/loss",
         {"loss": loss, "last_finite_loss": memory.last_finite},
-        explanation=f"the loss became {loss} at step {context.step}, the last finite value was "
-        f"{memory.last_finite:.6g}; "
-        f"{explanation}{memory.origin.to_text(context)}",
+        explanation=f"the loss became {loss} at step {context.step}; its last finite value was "
+        f"{memory.last_finite:.6g}; {explanation}{memory.origin.to_text(context)}",
         advice=memory.origin.advice(context, _ADVICE),
         confidence=confidence,
     )

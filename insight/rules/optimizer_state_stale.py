@@ -133,12 +133,10 @@ def check(context: StepContext, memory: _StaleOptimizerState) -> Iterator[Findin
             first_step=memory.before[excess.site],
             position=_BEFORE,
             explanation=f"an element of {excess.site}{others} moved {excess.ratio:.3g} times the rate, and as far in "
-            "the "
-            f"step before; no gradients can make an update of more than {excess.bound:.3g} times: the two moments of "
-            "the "
-            "optimizer do not belong together",
-            advice="look for a state that was loaded in part, reset, or kept while the parameters were replaced; save "
-            "and load optimizer.state_dict() whole, and make the optimizer anew where that cannot be",
+            f"the step before; no gradients can make Adam move more than {excess.bound:.3g} times the rate, so its "
+            "two moments do not belong together",
+            advice="look for state that was loaded in part, reset, or kept while the parameters were replaced; save "
+            "and load the whole optimizer.state_dict(), or make the optimizer anew",
         )
     memory.before = {site: memory.before.get(site, context.step) for site in beyond}
 
@@ -160,12 +158,10 @@ def _broken(context: StepContext, memory: _StaleOptimizerState, *, is_told: bool
         {"mean": worst.came, "expected": worst.expected, "parameters": len(broken)},
         position=_BEFORE,
         explanation=f"the {worst.slot} of {worst.site}{others} has a mean of {worst.came:.4g} after step "
-        f"{context.step}, where "
-        f"the state before and this step's gradient make {worst.expected:.4g}: the state of the optimizer was "
-        "written by "
-        "somebody else between the two steps",
-        advice="look for load_state_dict() on the optimizer inside the loop, state that is cleared, scaled or copied, "
-        "and a second optimizer or process that shares it; load model and optimizer of one and the same step",
+        f"{context.step}, but the state before and this step's gradient give {worst.expected:.4g}; something other "
+        "than the optimizer wrote its state between the two steps",
+        advice="look for load_state_dict() on the optimizer inside the loop, state that is cleared, scaled or "
+        "copied, and a second optimizer or process that shares it; load model and optimizer of the same step",
     )
 
 
@@ -187,8 +183,8 @@ def _made_anew(context: StepContext) -> Iterator[Finding]:
             position=_BEFORE,
             explanation=f"the optimizer was made anew at step {event.step}: {kind} in the place of "
             f"{', '.join(before)}{after}; its state started from nothing",
-            advice="where the training is to go on as it was, make the optimizer once, before the loop, or load the "
-            "state_dict() of the one before; where a new beginning is meant, nothing is to be done",
+            advice="to continue the training, make the optimizer once, before the loop, or load the state_dict() of "
+            "the one before; if a new beginning is meant, do nothing",
         )
 
 
@@ -204,7 +200,7 @@ def _lost(context: StepContext) -> Iterator[Finding]:
             numbers or {"count": 0.0},
             first_step=event.step,
             position=_BEFORE,
-            explanation=f"at step {event.step} the optimizer counts fewer steps than before: its state was lost or "
-            "replaced by an older one in the middle of the run",
+            explanation=f"at step {event.step} the optimizer counts fewer steps than before; its state was lost, or "
+            "replaced by an older one, in the middle of the run",
             advice="look for optimizer.state being cleared, or load_state_dict() of an old checkpoint inside the loop",
         )

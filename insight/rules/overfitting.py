@@ -176,9 +176,9 @@ def _report(context: StepContext, name: str, value: float, curve: _Curve, traini
         severity="warning",
         first_step=curve.best_step,
         position=0,
-        explanation=f"the validation {name} was best at step {curve.best_step} with {best:.4g} and is "
-        f"{newest:.4g} now, while the training loss went on falling from {curve.at_best:.4g} to {training:.4g}",
+        explanation=f"the validation {name} was best at step {curve.best_step} with {best:.4g} and is {newest:.4g} "
+        f"now, while the training loss fell further, from {curve.at_best:.4g} to {training:.4g}",
         advice=f"go back to the checkpoint of step {curve.best_step}; more data, augmentation, dropout, weight decay "
-        "or a smaller model put the turn off",
+        "or a smaller model delay the turn",
         confidence=0.9,
     )

@@ -71,9 +71,7 @@ def check(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iterat
                 },
                 severity="warning",
                 explanation=f"{len(items)} parameter{'s' * (len(items) > 1)} of {display_site(site)} get gradients, "
-                f"but no "
-                "watched optimizer holds them, so they keep their initial values",
-                advice="make the optimizer after the whole model is built and pass it all parameters; if another "
-                "optimizer "
-                f"steps them, watch that one too; if they shall not learn, expected_frozen: [{site!r}]",
+                "but no watched optimizer holds them, so they keep their first values",
+                advice="make the optimizer after the whole model is built, and pass it all parameters; if another "
+                f"optimizer steps them, watch that one too; to keep them fixed, declare expected_frozen: [{site!r}]",
             )

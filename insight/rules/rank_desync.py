@@ -97,12 +97,11 @@ def _differ(context: StepContext, event: Event, quantity: str, since: int) -> Fi
         first_step=since,
         position=0,
         rank=odd[0] if odd else None,
-        explanation=f"the {quantity} are not the same on all ranks at step {at:.0f}: {difference}"
+        explanation=f"the {quantity} differ between ranks at step {at:.0f}: {difference}"
         + (f", first at {sites[0]}" if sites else "")
         + (f"; {first}" if first else ""),
         advice="broadcast the parameters from one rank before the first step, wrap the model before it is used, and "
-        "see that every rank takes part in every reduction: no_sync, an early continue and an unused branch leave one "
-        "out",
+        "make every rank take part in every reduction: no_sync, an early continue or an unused branch leaves one out",
     )
 
 
@@ -121,8 +120,8 @@ def _unreduced(context: StepContext, event: Event) -> Finding:
         {"own_weight": weights[0], "largest_other_weight": max(weights[1:]), "residual": number(event, "residual")},
         first_step=event.step,
         position=0,
-        explanation=f"the gradient that rank 0 applies is its own: the other {len(weights) - 1} ranks have no share in "
-        "it, so each replica trains alone",
-        advice="wrap the model in DistributedDataParallel, or reduce the gradients yourself before optimizer.step(); "
-        "look for no_sync() around the last micro-batch",
+        explanation=f"rank 0 applies its own gradient only: the other {len(weights) - 1} ranks have no share in it, "
+        "so each replica trains alone",
+        advice="wrap the model in DistributedDataParallel, or reduce the gradients yourself before "
+        "optimizer.step(); look for no_sync() around the last micro-batch",
     )

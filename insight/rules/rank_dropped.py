@@ -68,8 +68,8 @@ def check(context: StepContext, memory: _RankDroppedState) -> Iterator[Finding]:
                 first_step=event.step,
                 position=0,
                 rank=rank,
-                explanation=f"rank {rank} has no share in the gradient that is applied: its weight is "
-                f"{weights[rank]:.2g}, that of the others {max(weights):.3g}",
-                advice="look at what this rank does before the reduction: no_sync(), a gradient that is zeroed or "
-                "detached, a process group without it, an exception that was caught",
+                explanation=f"rank {rank} has no share in the applied gradient: its weight is {weights[rank]:.2g}, "
+                f"that of the others {max(weights):.3g}",
+                advice="check what this rank does before the reduction: no_sync(), a gradient that is zeroed or "
+                "detached, a process group without it, a caught exception",
             )

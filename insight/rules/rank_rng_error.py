@@ -68,8 +68,9 @@ def check(context: StepContext, memory: _RankRngErrorState) -> Iterator[Finding]
             severity="warning",
             first_step=memory.streak.since,
             position=0,
-            explanation=f"ranks {', '.join(map(str, groups[0]))} begin every forward with the same state of the random "
-            f"generator, and {len(drops)} modules draw from it ({', '.join(drops[:3])}): their masks are the same",
-            advice="after the model is made and broadcast, seed each rank with its own number, such as "
+            explanation=f"ranks {', '.join(map(str, groups[0]))} begin every forward with the same state of the "
+            f"random generator, and {len(drops)} modules draw from it ({', '.join(drops[:3])}); their dropout masks "
+            "are equal",
+            advice="seed each rank with its own number after the model is made and broadcast, such as "
             "torch.manual_seed(seed + rank); in tensor parallelism only where the masks shall differ",
         )

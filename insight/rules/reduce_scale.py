@@ -64,8 +64,8 @@ def check(context: StepContext, memory: _ReduceScaleState) -> Iterator[Finding]:
             {"scale": scale, "ranks": count, "residual": number(event, "residual")},
             first_step=event.step,
             position=0,
-            explanation=f"the gradient that is applied is {scale:.3g} times the mean over the {count:.0f} ranks"
+            explanation=f"the applied gradient is {scale:.3g} times the mean over the {count:.0f} ranks"
             + (": it is their sum" if abs(scale - count) < _TOLERANCE * count else ""),
-            advice="divide by the number of ranks once: ReduceOp.AVG or a division after ReduceOp.SUM, and none where "
-            "DistributedDataParallel divides already; where the sum is meant, the rate must be lower by that factor",
+            advice="divide by the number of ranks exactly once: use ReduceOp.AVG, or divide after ReduceOp.SUM, and "
+            "do not divide if DistributedDataParallel does; if the sum is meant, lower the rate by that factor",
         )

@@ -111,10 +111,9 @@ def check(context: StepContext, memory: _RepeatedBatchState) -> Iterator[Finding
         first_step=memory.since,
         position=0,
         explanation=f"every batch since step {memory.since} is the same, value for value"
-        + (", while those before were not" if memory.has_varied else ", and so were all before"),
+        + (", while earlier batches differed" if memory.has_varied else ", and so were all before"),
         advice="look for next(iter(loader)) inside the loop, a sampler that is made anew with the same seed, or a "
-        "loader "
-        "that has run dry; if the data set is one batch, this is as it should be",
+        "loader that has run dry; if the data set is a single batch, do nothing",
     )
 
 

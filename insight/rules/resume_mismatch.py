@@ -144,11 +144,11 @@ def _written(context: StepContext, memory: _ResumeMismatchState) -> Iterator[Fin
         {"parameters": len(once), "update_over_rate": largest.ratio, "bound": largest.bound, "rate": largest.rate},
         first_step=step,
         position=0,
-        explanation=f"in step {step} {len(once)} parameters moved farther than their gradients can move them, which "
-        f"they did not before: an element of {largest.site} {largest.words}; somebody else than the optimizer has "
+        explanation=f"in step {step} {len(once)} parameters moved farther than their gradients can move them, for "
+        f"the first time; an element of {largest.site} {largest.words}; something other than the optimizer has "
         "written them",
         advice="look for load_state_dict() or an initialisation in the middle of the run; load model, optimizer and "
-        "schedule of one and the same step together, and strictly",
+        "schedule of the same step together, and strictly",
         confidence=0.9,
     )
 
@@ -192,6 +192,6 @@ def _report(context: StepContext, event: Event, reasons: list[str], generators: 
         position=0,
         explanation=f"this run resumes {event.data.get('run')} from step {number(event, 'step'):.0f}, but "
         + "; ".join(what),
-        advice="save and load model, optimizer, schedule, scaler and generators together, load them before the first "
-        "forward, and strictly: load_state_dict(strict=True)",
+        advice="save and load model, optimizer, schedule, scaler and generators together; load them before the "
+        "first forward, and strictly: load_state_dict(strict=True)",
     )

@@ -84,10 +84,10 @@ def _diverges(context: StepContext, memory: _RewardHackingState, reward: float, 
         {"reward": reward, "held_out": held_out, "reward_trend": scores[0], "held_out_trend": scores[1]},
         first_step=max(context.step - len(memory.rewards) + 1, 0),
         position=0,
-        explanation=f"the reward rises, to {reward:.3g}, while the held-out reward falls, to {held_out:.3g}: the "
-        "policy has found what the reward counts and not what it is meant for",
-        advice="read answers of the highest rewards; stop at the best held-out reward, raise the divergence penalty, "
-        "and close the gap in the reward function",
+        explanation=f"the reward rises to {reward:.3g} while the held-out reward falls to {held_out:.3g}; the policy "
+        "exploits what the reward counts, not what it is meant for",
+        advice="read the answers with the highest rewards; stop at the best held-out reward, raise the divergence "
+        "penalty, and close the gap in the reward function",
         confidence=0.9,
     )
 
@@ -117,8 +117,8 @@ def _jumps(context: StepContext, memory: _RewardHackingState, reward: float) -> 
         first_step=memory.jumped_at,
         position=0,
         explanation=f"the reward was at most {max(values):.3g} and has been near {reward:.3g} since step "
-        f"{memory.jumped_at}: it gained more at once than in all of the {len(values)} records before",
-        advice="this needs a reference: read answers of the highest rewards, and log reward/held_out, a reward that "
-        "the policy is not trained on",
+        f"{memory.jumped_at}; it gained more at once than in all of the {len(values)} records before",
+        advice="compare with a reference: read the answers with the highest rewards, and log reward/held_out, a "
+        "reward that the policy is not trained on",
         confidence=0.6,
     )

@@ -78,8 +78,8 @@ def check(context: StepContext, memory: _RobustOverfittingState) -> Iterator[Fin
         severity="warning",
         first_step=memory.best_step,
         position=0,
-        explanation=f"robust accuracy on held-out data was best at step {memory.best_step} with {memory.best:.1%} and "
-        f"is {validation:.1%} now, while on the training data it rose from {memory.at_best:.1%} to "
+        explanation=f"robust accuracy on held-out data was best at step {memory.best_step} with {memory.best:.1%} "
+        f"and is {validation:.1%} now, while on the training data it rose from {memory.at_best:.1%} to "
         f"{memory.training:.1%}",
         advice=f"take the checkpoint of step {memory.best_step}, stop early by robust held-out accuracy, or average "
         "the weights over the last epochs",

@@ -107,10 +107,11 @@ def check(context: StepContext, memory: _RouterCollapseState) -> Iterator[Findin
             },
             severity="warning",
             first_step=memory.lasting.since(row),
-            explanation=f"the router {display_site(site)} gives its busiest expert {table.value(row, 'max_load'):.3g} "
-            f"times its even share and {table.value(row, 'unused'):.0f} experts nothing",
-            advice="switch on, or raise, the balancing loss; check its sign and that it is added to the loss; noise in "
-            "the router's logits and a lower rate for it help as well",
+            explanation=f"the router {display_site(site)} gives its busiest expert "
+            f"{table.value(row, 'max_load'):.3g} times an even share, and {table.value(row, 'unused'):.0f} experts "
+            "nothing",
+            advice="switch on, or raise, the balancing loss; check its sign, and that it is added to the loss; "
+            "noise in the router's logits and a lower rate for the router help as well",
             confidence=0.9,
         )
 
@@ -135,7 +136,7 @@ def _favoured(context: StepContext, load: Load, streak: Streak) -> Finding:
         severity="warning",
         first_step=streak.since,
         explanation=f"since step {streak.since} every single token of {display_site(load.router)} has gone to expert "
-        f"{favourite}, in {streak.length} steps in a row: there is nothing left to choose for one place of each token",
+        f"{favourite}, in {streak.length} steps in a row; one place of each token is no choice any more",
         advice="look for a bias in the choice that is larger than the router's logits; switch on, or raise, the "
         "balancing loss, or add noise to the logits",
         confidence=0.9,

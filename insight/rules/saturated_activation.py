@@ -119,8 +119,8 @@ def _report(
         severity="warning",
         first_step=memory.lasting.since(rows[0]),
         explanation=f"{display_site(site)}, a {context.model.kind(site)}, works at its flat ends: on average "
-        f"{max(slope, 0):.2g} of its steepest slope is left, so hardly any gradient passes it",
-        advice="look at the scale of what enters it: normalise the input, initialise for this activation (Xavier), put "
-        "a normalisation before it, or lower the rate that drove the weights up",
+        f"{max(slope, 0):.2g} of its steepest slope is left, so hardly any gradient passes",
+        advice="check the scale of its input: normalise the input, initialise for this activation (Xavier), put a "
+        "normalisation before it, or lower the rate that drove the weights up",
         confidence=0.9,
     )

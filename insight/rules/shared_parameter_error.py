@@ -68,11 +68,10 @@ def check(context: StepContext, memory: _SharedParameterErrorState) -> Iterator[
             "weight/l2_norm",
             {"parameters": len(names)},
             first_step=event.step,
-            explanation=f"{' and '.join(names[:4])} shared one memory until step {event.step} and do not any more: "
-            f"from "
-            f"here on each goes its own way",
-            advice="look for an assignment of a new Parameter, a conversion or a load after the weights were tied; tie "
-            "them again before the optimizer is made",
+            explanation=f"{' and '.join(names[:4])} shared one memory until step {event.step}; now each is trained "
+            "on its own",
+            advice="look for an assignment of a new Parameter, a conversion or a load after the weights were tied; "
+            "tie them again before the optimizer is made",
         )
     model = context.model
     if memory.checked is model:
@@ -87,10 +86,9 @@ def check(context: StepContext, memory: _SharedParameterErrorState) -> Iterator[
                 item.site,
                 "update/l2_norm",
                 {"groups": times},
-                explanation=f"{display_site(item.site)} stands in {times} groups of the watched optimizers, so that "
-                f"it is "
-                f"stepped {times} times for one gradient",
-                advice="give every parameter to one group of one optimizer; collect parameters by identity, not by "
+                explanation=f"{display_site(item.site)} is in {times} groups of the watched optimizers, so each "
+                f"gradient steps it {times} times",
+                advice="put each parameter into one group of one optimizer; collect parameters by identity, not by "
                 "name",
             )
 

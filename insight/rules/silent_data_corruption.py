@@ -161,11 +161,12 @@ def _differ(context: StepContext, memory: _SilentDataCorruptionState, event: Eve
         first_step=_since(memory, event) if odd else int(number(event, "at")),
         position=0,
         rank=odd[0] if odd else None,
-        explanation=f"{', '.join(sites[:3])} {'is' if len(sites) == 1 else 'are'} not the same on "
-        + (f"rank {odd[0]} as on the others" if odd else "the two ranks")
-        + f" at step {number(event, 'at'):.0f}, while all other parameters are: no missing reduction does that",
+        explanation=f"{', '.join(sites[:3])} {'differs' if len(sites) == 1 else 'differ'} "
+        + (f"on rank {odd[0]} from the other ranks" if odd else "between the two ranks")
+        + f" at step {number(event, 'at'):.0f}, while all other parameters are equal; "
+        "a missing reduction would change all of them",
         advice="compare the tensor element by element between the ranks; look for code that writes to it on one "
-        "rank only; if there is none, test that host's memory and device, and go back to a checkpoint from before",
+        "rank only; if there is none, test that host's memory and device, and go back to an earlier checkpoint",
         confidence=0.9,
     )
 
@@ -195,11 +196,11 @@ def _outlies(context: StepContext, memory: _SilentDataCorruptionState, event: Ev
         first_step=memory.outlying.since,
         position=0,
         rank=rank,
-        explanation=f"the gradient of rank {rank} has a norm of {sizes[rank]:.3g} before the reduction, that of every "
-        f"other rank at most {others:.3g}, in {lasting} exchanges in a row"
+        explanation=f"the gradient of rank {rank} has a norm of {sizes[rank]:.3g} before the reduction, that of "
+        f"every other rank at most {others:.3g}, in {lasting} exchanges in a row"
         + (f"; nearly all of it lies in {site}" if site else ""),
-        advice="run this rank's batch on another host: if the gradient is right there, test the memory and the device "
-        "of this one; if it is not, look at its share of the data",
+        advice="run this rank's batch on another host; if the gradient is right there, test the memory and the "
+        "device of this one; if it is not, check this rank's share of the data",
         confidence=0.8,
     )
 
@@ -226,10 +227,10 @@ def _hit(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[F
         f"optimizer/{fault.slot}/max",
         {"mean": fault.came, "expected": fault.expected, "share_of_the_norm": fault.peak},
         explanation=f"after step {context.step} a single element makes up {fault.peak:.0%} of the {fault.slot} of "
-        f"{fault.site}, "
-        f"whose mean is {fault.came:.4g} where the state before and this step's gradient make {fault.expected:.4g}",
+        f"{fault.site}; its mean is {fault.came:.4g}, but the state before and this step's gradient give "
+        f"{fault.expected:.4g}",
         advice="look for code that writes to single elements; if there is none, test this host's memory and device, "
-        "and go back to a checkpoint from before",
+        "and go back to an earlier checkpoint",
         confidence=0.8,
     )
 
@@ -256,6 +257,6 @@ def _jumped(context: StepContext, memory: _SilentDataCorruptionState) -> Iterato
         first_step=step,
         explanation=f"in step {step} a single element of {moved.site} {moved.words}; everything else moved as usual",
         advice="look for code that writes to single elements; if there is none, test this host's memory and device, "
-        "and go back to a checkpoint from before",
+        "and go back to an earlier checkpoint",
         confidence=0.8,
     )

@@ -123,9 +123,9 @@ def _report(context: StepContext, memory: _StragglerState, rank: int, excess_s: 
         first_step=memory.streak.since,
         position=0,
         rank=rank,
-        explanation=f"rank {rank} needs {excess_s * 1e3:.3g} ms a step more than the others for its own work, "
-        f"{excess_s / step_s:.0%} of a step, and they wait for it in every collective",
-        advice="look at this rank's host: other processes, a slower or throttled device, its share of the data (longer "
-        "sequences, a slow disk), and work that only it does, such as logging or evaluation",
+        explanation=f"rank {rank} needs {excess_s * 1e3:.3g} ms a step more than the others for its own work "
+        f"({excess_s / step_s:.0%} of a step), and they wait for it in every collective",
+        advice="check this rank's host for other processes and for a slower or throttled device; check its share of "
+        "the data (longer sequences, a slow disk), and work that only it does, such as logging or evaluation",
         confidence=0.8,
     )

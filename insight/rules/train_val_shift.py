@@ -120,11 +120,11 @@ def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding
         severity="warning",
         first_step=memory.since,
         position=0,
-        explanation=f"the input of the evaluation has mean {evaluation[0]:.4g} and standard deviation "
-        f"{evaluation[1]:.4g}, that of the training {mean:.4g} and {spread:.4g}: it comes from elsewhere or is "
-        "prepared otherwise",
-        advice="apply the same normalisation, resizing and tokenisation to both; compare the two pipelines on one and "
-        "the same sample",
+        explanation=f"the evaluation's input has mean {evaluation[0]:.4g} and standard deviation "
+        f"{evaluation[1]:.4g}, the training's {mean:.4g} and {spread:.4g}; it has another source or another "
+        "preprocessing",
+        advice="apply the same normalisation, resizing and tokenisation to both; compare the two pipelines on the "
+        "same sample",
         confidence=0.8,
     )
 

@@ -281,7 +281,7 @@ def _report(context: StepContext, evidence: dict[str, float], words: str, since:
         first_step=since,
         position=0,
         explanation=words,
-        advice="print a few inputs beside their labels; look for a shuffle of one without the other, labels read from "
+        advice="print a few inputs beside their labels; look for one shuffled without the other, labels read from "
         "another file or split, an index that is off by one, and a constant target",
         confidence=confidence,
     )

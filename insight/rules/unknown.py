@@ -84,10 +84,10 @@ def _lost(context: StepContext, memory: _UnknownState, loss: float) -> Iterator[
         severity="warning",
         first_step=memory.lost.since,
         position=0,
-        explanation=f"the loss was {memory.best:.4g} at its best and has been above its first value, {first:.4g}, for "
-        f"{memory.lost.length} records: all that was learned is lost",
+        explanation=f"the loss was {memory.best:.4g} at its best and has been above its first value, {first:.4g}, "
+        f"for {memory.lost.length} records; all progress is lost",
         advice="go back to a checkpoint from before this step and run it again with every subject recorded; compare "
-        "with a run that went well (mindscope compare)",
+        "it with a run that went well (mindscope compare)",
         confidence=0.5,
     )
 
@@ -109,8 +109,8 @@ def _dead(context: StepContext, memory: _UnknownState) -> Iterator[Finding]:
         first_step=memory.dead.since,
         position=0,
         explanation=f"the gradients of all {len(norms)} parameters have been exactly zero for {memory.dead.length} "
-        "records: the loss depends on none of them any more",
+        "records; the loss depends on none of them any more",
         advice="look for a loss that is clamped or constant, an output that is rounded or chosen by argmax, a mask "
-        "that leaves nothing, and activations that are dead or saturated",
+        "that leaves nothing, and dead or saturated activations",
         confidence=0.5,
     )

@@ -174,8 +174,12 @@ def _report(context: StepContext, call: _Call, mean: float) -> Finding:
         first_step=since,
         position=0,
         explanation=f"since step {since} the input has a root mean square of {scale:.4g} and a mean of {mean:.4g}"
-        + (f", before it was {before:.4g}" if has_changed else "; weights are initialised for inputs near 1"),
+        + (
+            f"; before, its root mean square was {before:.4g}"
+            if has_changed
+            else "; weights are initialised for inputs near 1"
+        ),
         advice="subtract the mean and divide by the standard deviation of the training data, and do the same in "
-        "validation; pixels are divided by 255 once",
+        "validation; divide pixels by 255 exactly once",
         confidence=0.8,
     )

@@ -90,11 +90,9 @@ def check(context: StepContext, memory: _VanishingGradientState) -> Iterator[Fin
             severity="warning",
             first_step=memory.since,
             explanation=f"the gradient at {display_site(profile.first)} is {profile.ratio:.1e} of that at "
-            f"{display_site(profile.last)}: every layer on the way passes on about {per_layer:.2g} of it, so the "
-            f"first layers "
+            f"{display_site(profile.last)}; each layer passes on about {per_layer:.2g} of it, so the first layers "
             "hardly learn",
             advice="replace sigmoid or tanh by ReLU or GELU, add residual connections or normalisation, and "
-            "initialise for "
-            "the activation in use (He for ReLU, Xavier for tanh)",
+            "initialise for the activation in use (He for ReLU, Xavier for tanh)",
             confidence=float(np.clip(0.6 + 0.05 * -np.log10(profile.ratio), 0.6, 0.95)),
         )

@@ -345,7 +345,7 @@ def _report(
         first_step=since,
         position=0,
         explanation=f"the training goes uphill: {words}",
-        advice="look for a minus before the loss, a loss that is an accuracy or a likelihood, a negated gradient, and "
-        "maximize=True in the optimizer",
+        advice="look for a minus before the loss, a loss that is an accuracy or a likelihood, a negated gradient, "
+        "and maximize=True in the optimizer",
         confidence=confidence,
     )

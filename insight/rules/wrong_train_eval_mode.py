@@ -96,10 +96,10 @@ def _whole(
             evidence,
             position=0,
             first_step=event.step,
-            explanation=f"step {event.step} is trained in evaluation mode: {sensitive} modules (dropout, running "
-            f"statistics) do what they should do only after the training",
-            advice="call model.train() before the loop, and again after every validation; if the statistics shall stay "
-            "as they are, put only those modules into evaluation mode",
+            explanation=f"step {event.step} trains in evaluation mode: {sensitive} modules (dropout, running "
+            "statistics) behave as they should only after the training",
+            advice="call model.train() before the loop, and again after every validation; to keep the statistics "
+            "fixed, put only those modules into evaluation mode",
         )
     validating = [forward for forward in forwards if forward.get("training") and not forward.get("gradients")]
     if validating and with_gradients and "validation" not in memory.reported:
@@ -111,9 +111,8 @@ def _whole(
             severity="warning",
             position=0,
             first_step=event.step,
-            explanation=f"in step {event.step} the model is called without gradients in training mode: dropout "
-            f"falsifies "
-            f"what it says, and running statistics take in data that is not trained on",
+            explanation=f"step {event.step} calls the model without gradients in training mode: dropout falsifies "
+            "its output, and running statistics take in data that it is not trained on",
             advice="call model.eval() before the validation or the sampling, and model.train() after it",
         )
 
@@ -131,11 +130,10 @@ def _parts(context: StepContext, memory: _WrongTrainEvalModeState, forwards: lis
                 "",
                 {"others": float(forward.get("others_count") or 1)},
                 severity="warning",
-                explanation=f"{display_site(site)} is in evaluation mode while the model is trained: it keeps its "
-                f"running "
-                f"statistics, or drops nothing",
-                advice="this needs your intent: call model.train() if it shall train, or name it in the configuration, "
-                f"expected_frozen: [{site!r}], if it shall not",
+                explanation=f"{display_site(site)} is in evaluation mode while the model trains: it keeps its "
+                "running statistics, or drops nothing",
+                advice="decide what you intend: to train it, call model.train(); to keep it in evaluation mode, "
+                f"declare expected_frozen: [{site!r}] in the configuration",
             )
 
 
