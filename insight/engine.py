@@ -209,8 +209,8 @@ class Engine:
             {"step": context.step},
             severity="warning",
             explanation=f"the rule {rule.name!r} raised {words} at step {context.step} and was switched off; "
-            "the training was not touched, and the other rules go on",
-            advice="report this as a bug of mindscope with the run file; its silence is not health",
+            "the training is unharmed, and the other rules continue",
+            advice="report this as a bug of mindscope with the run file; do not take this rule's silence for health",
         )
         return replace(finding, rule="monitor-fault", cause="monitor_fault")
 

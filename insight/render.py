@@ -81,7 +81,7 @@ def _ending(diagnosis: "Diagnosis") -> str:
     if diagnosis.state == "running":
         return f"the run is still running, {where}"
     if diagnosis.state == "crashed":
-        return f"the run crashed {where}: its process was killed or died without a last word"
+        return f"the run crashed {where}: its process was killed, or died without reporting an error"
     error = " ".join(diagnosis.error.split())
     kind, _, words = error.partition(": ")
     if kind.rstrip(":") == "KeyboardInterrupt":

@@ -254,5 +254,6 @@ def _finding(context: StepContext, watchpoint: Watchpoint, hit: Hit) -> Finding:
         severity=watchpoint.severity,
         first_step=hit.first_step,
         explanation=f"the watchpoint {watchpoint.condition.text!r} is met with {hit.value:.6g}",
-        advice="look at the series around this step; the condition is your own, so it says that, not why",
+        advice="look at the series around this step; the condition is your own, so the finding cannot say why it is "
+        "met",
     )

@@ -168,8 +168,8 @@ _CONFIDENCE = 27 / 28
 def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diagnosis:
     """Return the diagnosis of the first run, made more sensitive by the second, which went well.
 
-    What a rule finds in both is a choice, and becomes a notice. A number that leaves the good run's course is a
-    finding, at the site and step where the first of them did; where something better explains it, it follows from that.
+    What a rule finds in both runs is a choice, and becomes a notice. The first number that leaves the good run's
+    course is a finding at its site and step; a better explanation takes it as a consequence.
     """
     store, run = stores[0], runs[0]
     found, good = diagnose(store, run.id), diagnose(stores[1], runs[1].id)
@@ -215,11 +215,11 @@ def _finding(left: tuple[Departure, ...], name: str, rank: int) -> Finding:
             "limit": first.limit,
             "sites": len(sites),
         },
-        f"{what} leaves the course of the good run {name!r}: {first.value:.4g} where that had {first.expected:.4g} at "
-        f"the same steps, a factor of {first.factor:.3g}; between two seeds of one training it stays below "
-        f"{first.limit:g}{others}",
-        "look at what is different about this run: mindscope compare tells in what data, first weights, configuration "
-        "and structure the two differ; then look at this site first",
+        f"{what} leaves the course of the good run {name!r}: it is {first.value:.4g}, where the good run had "
+        f"{first.expected:.4g} at the same steps, a factor of {first.factor:.3g}; between two seeds of one training "
+        f"the factor stays below {first.limit:g}{others}",
+        "find out what is different about this run: mindscope compare lists the differences in data, first weights, "
+        "configuration and structure; then look at this site first",
         confidence=_CONFIDENCE,
         rank=rank,
         order=(0, OPTIMIZER, first.order[0]),

@@ -263,10 +263,10 @@ def render_comparison(found: Comparison) -> str:
             lines += ["", "   in the same step, in the order of the step:"]
             lines += [f"   {_line(divergence, word)}" for divergence in found.also[:_SHOWN]]
     if any(found.missing):
-        lines += ["", f"steps that only one has: {found.missing[0]} the first, {found.missing[1]} the second"]
+        lines += ["", f"steps that only one run has: {found.missing[0]} in the first, {found.missing[1]} in the second"]
     if found.alignment.renamed:
         pairs = [f"{first} = {second}" for first, second in found.alignment.renamed.items()]
-        lines += ["", f"sites that have another name: {_some(pairs)}"]
+        lines += ["", f"sites with different names: {_some(pairs)}"]
     if found.differences:
         listed = list(_differences(found.differences))
         lines += ["", "they differ in:"]
@@ -283,19 +283,19 @@ def _said(found: Comparison) -> str:
     if found.verdict == "identical":
         return f"identical: {count}, equal to the bit"
     if found.verdict == "within_noise":
-        return f"within noise: {count}; they differ by rounding from the start, and never by more than it explains"
+        return f"within noise: {count}; they differ from the start, but never by more than rounding explains"
     if found.verdict == "incomparable" or found.first is None:
         return "incomparable: they have no value of one site, metric and step in common"
     if found.verdict == "different_start":
         return f"different from the first common step on ({found.first.step})"
     if found.verdict == "unclear":
         return (
-            f"cannot tell: {count}; from the first common step ({found.first.step}) on they differ by more than "
-            f"rounding of their parameters' dtypes explains, and by less than is no rounding for certain; if nothing "
-            f"of it was computed in a lower precision, something computes otherwise: dump the tensors of the first "
-            f"site below in both, and compare with --tensors"
+            f"cannot tell: {count}; from the first common step ({found.first.step}) on they differ by more than the "
+            f"rounding of their parameters' dtypes explains, but not by enough to exclude rounding; unless something "
+            f"was computed in a lower precision, a computation differs: dump the tensors of the first site below in "
+            f"both runs, and compare them with --tensors"
         )
-    before = "within rounding before" if found.is_start_clear else "from the start perhaps not by rounding alone"
+    before = "within rounding before" if found.is_start_clear else "from the start, perhaps by more than rounding"
     before = f"equal to the bit up to step {found.exact_until}" if found.exact_until >= 0 else before
     return f"they part at step {found.first.step} ({before}; {count}):"
 
@@ -321,8 +321,8 @@ def _differences(found: Sequence[Difference]) -> Iterator[str]:
             yield _difference(difference)
         elif generators:
             yield (
-                f"random generators in other states at the start: {', '.join(generators)}; "
-                f"seed those that the training draws from{_seeds(generators)}"
+                f"random generators start from different states: {', '.join(generators)}; "
+                f"seed the ones that the training uses{_seeds(generators)}"
             )
             generators = []
 

@@ -56,9 +56,9 @@ class Excess:
     def words(self) -> str:
         """How far it moved, and how far it can."""
         if self.is_of_adam:
-            limit = f"where no gradients can move it more than {self.bound:.3g} times"
+            limit = f"but no gradients can move it more than {self.bound:.3g} times"
             return f"moved {self.ratio:.3g} times the rate, {limit}"
-        return f"moved by {self.ratio:.3g}, where rate and gradients can move it by {self.bound:.3g} at most"
+        return f"moved by {self.ratio:.3g}, but rate and gradients can move it by at most {self.bound:.3g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,19 +54,18 @@ def _report(context: StepContext, table: Table, row: int) -> Finding:
         "batch/nans" if counts["nans"] else "batch/pos_infs",
         {**counts, **({} if batch is None else {"batch_id": batch})},
         position=0,
-        explanation=f"the batch of step {context.step}{which} holds {counts['nans']:.0f} NaN and "
-        f"{counts['pos_infs']:.0f} "
-        f"+Inf among the {counts['size']:.0f} values of its input{f' {name}' if name else ''}, before any module has "
-        "touched it, and the loss is not finite either",
+        explanation=f"the input{f' {name}' if name else ''} of the batch of step {context.step}{which} already holds "
+        f"{counts['nans']:.0f} NaN and {counts['pos_infs']:.0f} +Inf among its {counts['size']:.0f} values, and the "
+        "loss is not finite either",
         advice="look at this batch, and at what loads and normalises it: missing values in the file, a division by a "
-        "deviation of zero, log of zero; leave such samples out or fill them in; no change to the model mends this",
+        "deviation of zero, log of zero; drop such samples or fill them in; no change to the model helps",
         confidence=1.0,
     )
 
 
-#: What a record carries that a traced operation was told in.
+#: What a record with a traced operation carries.
 TRACED: Final = "event/first_bad_operation"
-#: What a traced operation is told with that has made nothing worse.
+#: The source of a traced operation whose inputs were bad already.
 _GIVEN: Final = "its inputs were not finite already"
 _SUSPECTS: Final = (
     "log or sqrt of a negative number, division by a sum that can be zero, exp of a large number, 0 x Inf; in float16 "
@@ -78,7 +77,7 @@ _SUSPECTS: Final = (
 class Origin:
     """The newest traced operation; it is dropped once the weights after it are finite.
 
-    A trace rests while the weights are not finite, so what shows in those steps began with the operation before them.
+    The probe traces nothing while the weights are not finite; what shows in those steps began with this operation.
     """
 
     event: Event | None = None
@@ -101,7 +100,8 @@ class Origin:
         if self.event is None:
             return ""
         step = self.earlier(context)
-        return f"; {_said(self.event)}" if step is None else f"; of step {step} the trace says: {_said(self.event)}"
+        text = _trace_text(self.event)
+        return f"; {text}" if step is None else f"; the trace of step {step} shows: {text}"
 
     def advice(self, context: StepContext, otherwise: str) -> str:
         """Return what to do if it began before this step; `otherwise` if it did not."""
@@ -109,25 +109,25 @@ class Origin:
         if step is None:
             return otherwise
         return (
-            f"mend what was traced at step {step}{_where(self.event)}; nothing is wrong with the place where this "
-            f"shows; go on from a checkpoint of before, as the weights have been lost since"
+            f"fix the operation traced at step {step}{_where(self.event)}, not the place where this shows; continue "
+            f"from an earlier checkpoint, since the weights have been lost"
         )
 
     def mend(self, where: str) -> str:
         """Return what to look for in the traced operation, or in the operation `where` if none was traced."""
         if self.event is not None and self.event.data.get("source") == _GIVEN:
-            return "look at what gave that operation its inputs: the data, or weights that were set between two steps"
-        return f"look at the operation {where if self.event is None else 'that was traced'} for {_SUSPECTS}"
+            return "look at the source of that operation's inputs: the data, or weights that were set between two steps"
+        return f"check {f'the operations {where}' if self.event is None else 'the traced operation'} for {_SUSPECTS}"
 
 
-def _said(event: Event) -> str:
+def _trace_text(event: Event) -> str:
     data = event.data
     where = _where(event)
     code = f" ({data['code']})" if data.get("code") else ""
     if data.get("source") == "one of these":
         return f"the loss was made by {data['operation']}"
     if data.get("source"):
-        return f"the first operation that shows it is {data['operation']}{where}{code}, its inputs were bad already"
+        return f"the first operation that shows it is {data['operation']}{where}{code}; its inputs were bad already"
     node = f" in the backward pass of {data['node']}," if data.get("node") else ""
     return f"the first bad operation is {data['operation']}{node}{where}{code}{_range(data.get('inputs'))}"
 
@@ -143,4 +143,4 @@ def _range(inputs: Json) -> str:
     low, high = first.get("min"), first.get("max")
     if not isinstance(low, int | float) or not isinstance(high, int | float):
         return ""
-    return f", whose first input lies in [{low:.4g}, {high:.4g}]"
+    return f"; its first input lies in [{low:.4g}, {high:.4g}]"

@@ -135,7 +135,7 @@ def check(context: StepContext, memory: _BadBatchState) -> Iterator[Finding]:
         batch = context.scalar("batch/id")
         memory.suspect = _Suspect(context.step, loss, usual, loss_deviates, deviates, what, batch)
         if memory.suspect.is_strange and memory.reported < _MOST:
-            yield _report(context, memory.suspect, "; whether it is alone the next three steps tell", confidence=0.6)
+            yield _report(context, memory.suspect, "; the next three steps show whether it is alone", confidence=0.6)
         return
     if isfinite(loss_deviates):
         memory.farthest_loss = max(memory.farthest_loss, loss_deviates)
@@ -192,7 +192,7 @@ def _judge(context: StepContext, memory: _BadBatchState, loss: float, deviates: 
     elif suspect.waited >= _PATIENCE:
         memory.suspect = None
         if suspect.is_strange and memory.reported < _MOST:
-            words = "; but so are those after it, which is no matter of a single batch"
+            words = "; but later batches are outliers too, so this is not a single bad batch"
             yield _report(context, suspect, words, severity="info", confidence=0.1)
     memory.farthest_loss = max(memory.farthest_loss, suspect.loss_deviates)
 

@@ -111,9 +111,9 @@ def check(context: StepContext, memory: _BadInitializationState) -> Iterator[Fin
     tiny = [event for event in events if 0 < _gain(event) < _TINY and not context.model.is_an_end(event.site)]
     constant = [event for event in events if number(event, "std") == 0 and number(event, "mean") != 0]
     for found, words in (
-        (constant, "all its values are the same, so all its units compute and learn the same"),
-        (huge, "it scales its input up, and so does the gradient on its way back"),
-        (tiny, "almost nothing of its input or of the gradient passes it"),
+        (constant, "all its values are equal, so all its units compute and learn the same"),
+        (huge, "it scales up its input, and the gradient on its way back"),
+        (tiny, "almost nothing of its input or of the gradient passes through"),
     ):
         if found:
             yield _report(context, found[0], words, others=len(found) - 1)
@@ -141,7 +141,7 @@ def _first_loss(context: StepContext) -> Iterator[Finding]:
         guessing = log(max(int(number(event, "columns")), 2))
         limit = _ABOVE_GUESSING * guessing
         if limit < loss < inf and max(number(event, "max") - number(event, "min"), _reach_of_outputs(context)) > limit:
-            words = f"the first loss is {loss:.4g} where guessing costs {guessing:.3g}"
+            words = f"the first loss is {loss:.4g}, where guessing costs {guessing:.3g}"
             if amplifier is not None:
                 yield _amplified(context, words, loss, *amplifier)
             else:
@@ -207,7 +207,7 @@ def _still_zero(context: StepContext, memory: _BadInitializationState) -> Iterat
     still = [event for event in memory.zeros if norms.get(event.site) == 0.0]
     memory.zeros = []
     if len(still) >= 2:
-        yield _report(context, still[0], f"all {len(still)} of its kind start at zero, so no gradient passes them")
+        yield _report(context, still[0], f"all {len(still)} such matrices start at zero, so no gradient passes through")
 
 
 def _get_nothing(context: StepContext, zeros: list[Event]) -> bool:
@@ -235,7 +235,7 @@ def _gain(event: Event) -> float:
 
 
 def _report(context: StepContext, event: Event, words: str, others: int = 0) -> Finding:
-    more = f" ({others} more matrices are like it)" if others else ""
+    more = f" ({others} more matrices like it)" if others else ""
     return context.finding(
         event.site,
         "weight/std",

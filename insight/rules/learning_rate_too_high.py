@@ -143,14 +143,14 @@ def _report(context: StepContext, stability: UpdateStability, since: int) -> Fin
     if jumped and stability.jumped_at is not None:
         since = min(since, stability.jumped_at)
     harm = (
-        "attention or the policy has lost its variety since"
+        "attention or the policy has lost its variety since then"
         if stability.is_damaged()
         else f"the loss went from {stability.usual.median():.4g} to {stability.loss:.4g}"
     )
     history = (
-        f"at step {stability.jumped_at} the rate became {stability.jump:.3g} times what it was"
+        f"at step {stability.jumped_at} the rate jumped to {stability.jump:.3g} times its value"
         if jumped
-        else "the rate did not jump before, so it was too high from the start"
+        else "the rate has not jumped, so it was too high from the start"
     )
     return context.finding(
         ROOT_SITE,
@@ -177,14 +177,14 @@ def _advice(stability: UpdateStability, since: int, *, jumped: bool) -> str:
     """Return how to undo it: revert the jump of the rate, or start with a smaller one."""
     if jumped:
         return (
-            f"look at what sets the rate ({stability.rate:.3g}) at step {stability.jumped_at}, and go back to a "
-            f"checkpoint from before that"
+            f"check what sets the rate ({stability.rate:.3g}) at step {stability.jumped_at}, and go back to a "
+            f"checkpoint from before that step"
         )
     smaller = (
         f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more, so that updates "
         f"are near 0.001 to 0.01 of the weights"
     )
-    return f"{smaller}; go back to a checkpoint from before step {since}" if since else f"{smaller}; begin anew"
+    return f"{smaller}; go back to a checkpoint from before step {since}" if since else f"{smaller}; start again"
 
 
 def _leap(context: StepContext, stability: UpdateStability, before: float) -> Finding:

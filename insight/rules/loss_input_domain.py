@@ -29,27 +29,27 @@ _WRONG: dict[tuple[str, str], tuple[str, str, bool]] = {
         True,
     ),
     ("nll_loss", "logits"): (
-        "it is unbounded below, so that it can be driven down without learning anything",
+        "the loss then has no lower bound, so it can fall without the model learning anything",
         "give nll_loss the log_softmax of the logits, or the logits to cross_entropy",
         True,
     ),
     ("nll_loss", "probabilities"): (
-        "it is minus the probability and not its logarithm",
+        "the loss is then minus the probability, not minus its logarithm",
         "give nll_loss the log_softmax of the logits instead of their softmax",
         True,
     ),
     ("kl_div", "probabilities"): (
-        "it takes the logarithms of the prediction as given, and these are the probabilities themselves",
+        "it expects log-probabilities",
         "give kl_div the log_softmax of the logits instead of their softmax",
         True,
     ),
     ("kl_div", "logits"): (
-        "it takes log-probabilities, and these are normalised by nothing",
+        "it expects log-probabilities, and these values are not normalised",
         "give kl_div the log_softmax of the logits",
         True,
     ),
     ("binary_cross_entropy", "logits"): (
-        "it takes probabilities between 0 and 1",
+        "it expects probabilities between 0 and 1",
         "use binary_cross_entropy_with_logits, or take the sigmoid before",
         True,
     ),
@@ -59,7 +59,7 @@ _WRONG: dict[tuple[str, str], tuple[str, str, bool]] = {
         False,
     ),
     ("binary_cross_entropy_with_logits", "probabilities"): (
-        "probabilities that sum to one are passed through a sigmoid again",
+        "a sigmoid is applied to probabilities that already sum to one",
         "give binary_cross_entropy_with_logits the logits, without a softmax before it",
         True,
     ),
@@ -218,6 +218,6 @@ def _is_certain(event: Event, is_proof: bool, waited: int) -> bool:
 _NUMBERS = ("min", "max", "row_sum_min", "row_sum_max", "columns", "values")
 _WORDS = {
     "probabilities": "probabilities: rows that sum to one",
-    "logits": "values that are no probabilities and no logarithms of any",
+    "logits": "values that are neither probabilities nor log-probabilities",
     "unit_interval": "values strictly between 0 and 1 in every sample so far",
 }

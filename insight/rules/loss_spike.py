@@ -14,7 +14,7 @@ from ..running_statistics import Window
 _WARM_UP = 20
 _WINDOW = 32
 _LASTING = 3
-_LOOK_AT_CHANGE = "at what the changed modules begin with, and whether the optimizer steps their parameters"
+_LOOK_AT_CHANGE = "at the first values of the changed modules, and whether the optimizer steps their parameters"
 _CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
 
 

@@ -30,7 +30,9 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     for event in (*context.events("monitor_fault"), *context.events("observations_lost")):
         lost = event.data.get("count")
         collector = str(event.data.get("collector", ""))
-        what = f"{collector or 'a collector'} " + ("cannot be recorded here" if event.site else "failed and is off")
+        what = f"{collector or 'a collector'} " + (
+            "cannot be recorded here" if event.site else "failed and was switched off"
+        )
         words = f"observations of {lost} steps were lost" if lost else what
         touched = "the training was touched" if event.data.get("touched") else "the training was not touched"
         yield context.finding(

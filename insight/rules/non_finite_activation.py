@@ -109,16 +109,19 @@ def _reason(context: StepContext, site: str, memory: _NonFiniteActivationState) 
     if own:
         why = f"its own weights ({', '.join(own[:3])}) were already non-finite after the step before"
         advice = (
-            "look at the step before: its loss, gradients and rate; nothing inside this module makes them; go on from "
-            "a checkpoint of before it"
+            "look at the step before: its loss, gradients and rate; this module is not the source; continue from a "
+            "checkpoint from before that step"
         )
     elif origin.earlier(context) is not None:
-        why = "a bad operation was traced before and none since, as it is while the weights are not finite"
+        why = "a bad operation was traced earlier; none has been traced since, because the weights are not finite"
         advice = ""
     elif batch is not None and batch.holds_non_finite:
-        why = "the batch that the model was called with held such values already: look at the data first"
-        advice = "look at this batch, and at what loads and normalises it; nothing inside this module makes them"
+        why = "the batch already held such values: look at the data first"
+        advice = "look at this batch, and at what loads and normalises it; this module is not the source"
     else:
-        why = "every module that finished before it in this step was finite, so it makes them, or what feeds it does"
+        why = (
+            "every module that finished before it in this step was finite, so this module, or an operation before it, "
+            "makes them"
+        )
         advice = origin.mend("inside this module")
     return why, origin.advice(context, advice)

@@ -15,11 +15,11 @@ from ..rule import BACKWARD, rule
 _MODEL = chain("first:Dense", "root:Sqrt", "head:Dense")
 _ADVICE = (
     "look at derivatives that are infinite where the function is finite: sqrt and norms at 0, log near 0, where() over "
-    "a branch that is not taken, a power below 1; add the epsilon inside the root, or clamp before it"
+    "a branch that is not taken, a power below 1; add an epsilon inside the root, or clamp before it"
 )
-_RECORD = "have `loss` or `activation` recorded at the steps of `gradient`, which tells the two passes apart; then "
-_UNSEEN = "nothing of the forward pass of step {} was recorded{}: {}"
-_MAYBE = ", which may have made them"
+_RECORD = "record `loss` or `activation` at the steps of `gradient`, to tell the two passes apart; then "
+_UNSEEN = "step {} recorded nothing of its forward pass{}: {}"
+_MAYBE = ", which may be the source"
 
 
 @dataclass(slots=True)
@@ -135,26 +135,26 @@ def _known_of_the_forward(context: StepContext) -> str:
 def _origin(context: StepContext, table: Table, seen: str) -> tuple[str, str]:
     """Return the module whose backward pass made it, or the last known place, and how that is known."""
     if table is not context.table("activation_grad"):
-        return seen, "it is the last parameter in model order, so the first in backward order, that is not finite"
+        return seen, "it is the last non-finite parameter in model order, so the first in backward order"
     found = [row for row in _rows(table) if row[2]]
     known = {site: any(bad for name, bad, _ in found if name == site) for site, _, _ in found}
     takers = context.model.consumers(seen)
     if len(takers) != 1 or known.get(takers[0], True):
-        return seen, "nothing after it in the forward pass is known to have a non-finite gradient"
+        return seen, "no module after it in the forward pass is known to have a non-finite gradient"
     taker, shown = takers[0], display_site(takers[0])
     start = f"the gradient of {shown}'s own output is finite"
     parameters = _parameters(context, taker)
     if spoilt := [site for site, bad in parameters.items() if bad]:
-        return taker, f"{start} and that of its {_listed(spoilt)} is not, so its backward pass makes them"
+        return taker, f"{start}, but that of its {_listed(spoilt)} is not, so its backward pass makes them"
     if seen in context.model.modules[taker].direct:
         return taker, (
-            f"{start}, and it is given what {display_site(seen)} gives as it is: its backward pass makes them, or "
-            f"that of operations outside of modules that take the same"
+            f"{start}, and it takes the output of {display_site(seen)} unchanged: its backward pass makes them, or "
+            f"that of operations outside of modules that take the same output"
         )
-    spared = f"; that of its {_listed(list(parameters))} is finite, which speaks for those operations"
+    spared = f"; the gradient of its {_listed(list(parameters))} is finite, so those operations are more likely"
     return seen, (
-        f"{start}, so they are made in its backward pass, or in that of operations outside of modules that take what "
-        f"{display_site(seen)} gives{spared if parameters else ''}"
+        f"{start}, so its backward pass makes them, or that of operations outside of modules that take the output of "
+        f"{display_site(seen)}{spared if parameters else ''}"
     )
 
 

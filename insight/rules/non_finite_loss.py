@@ -80,7 +80,7 @@ def check(context: StepContext, memory: _NonFiniteLossState) -> Iterator[Finding
     explanation, confidence = (
         ("every recorded activation of the step is finite, so the loss function makes it", 1.0)
         if table is not None
-        else ("activations were not recorded in this step, so it may have come from a module before it", 0.5)
+        else ("this step recorded no activations, so a module before it may be the source", 0.5)
     )
     yield context.finding(
         ROOT_SITE,

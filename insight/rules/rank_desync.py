@@ -89,7 +89,11 @@ def _differ(context: StepContext, event: Event, quantity: str, since: int) -> Fi
     difference = (
         f"rank {', '.join(map(str, odd))} differs" if odd else f"{len(set(by_rank))} different values on the ranks"
     )
-    first = "before the first step: they were never made equal" if at == 0 and quantity == "parameters" else ""
+    first = (
+        "the ranks differed before the first step: they were never made equal"
+        if at == 0 and quantity == "parameters"
+        else ""
+    )
     return context.finding(
         _part(context, sites),
         "weight/l2_norm" if quantity == "parameters" else "gradient/l2_norm",

@@ -156,14 +156,14 @@ def _written(context: StepContext, memory: _ResumeMismatchState) -> Iterator[Fin
 def _parameters(event: Event) -> Iterator[str]:
     if event.data.get("is_same_parameters") is False:
         changed = words(event, "changed")
-        yield f"parameters differ from those that were saved ({', '.join(changed[:3]) or 'all of them'})"
+        yield f"its parameters differ from the saved ones ({', '.join(changed[:3]) or 'all of them'})"
 
 
 def _rates(event: Event) -> Iterator[str]:
     pairs = zip(numbers(event, "learning_rates_before"), numbers(event, "learning_rates"), strict=False)
     for before, after in pairs:
         if before > 0 and after > 0 and not 1 / _RATE < after / before < _RATE:
-            yield f"the learning rate was {before:.4g} and is {after:.4g}"
+            yield f"the learning rate was {before:.4g} and is now {after:.4g}"
             return
 
 
@@ -171,13 +171,13 @@ def _counts(event: Event) -> Iterator[str]:
     pairs = zip(numbers(event, "counts_before"), numbers(event, "counts"), strict=False)
     for before, after in pairs:
         if isfinite(before) and isfinite(after) and after < before:
-            yield f"the optimizer had counted {before:.0f} steps and counts {after:.0f}: its state was not loaded"
+            yield f"its optimizer counts {after:.0f} steps instead of {before:.0f}: the state was not loaded"
             return
 
 
 def _report(context: StepContext, event: Event, reasons: list[str], generators: list[str]) -> Finding:
     changed = words(event, "changed")
-    what = reasons or [f"the random generators {', '.join(generators[:4])} start anew"]
+    what = reasons or [f"the random generators {', '.join(generators[:4])} start from new states"]
     return context.finding(
         changed[0] if changed and reasons else ROOT_SITE,
         "",

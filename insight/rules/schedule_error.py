@@ -83,9 +83,9 @@ def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding
     if rate is None:
         return
     if not isfinite(rate) or rate < 0:
-        words = f"the learning rate is {rate}"
+        words = f"the learning rate is {rate}, but a rate must be finite and not negative"
         yield from _once(
-            context, memory, "sign", {"learning_rate": rate}, words, "look at the schedule's formula at this step"
+            context, memory, "sign", {"learning_rate": rate}, words, "check the schedule's formula at this step"
         )
         return
     yield from _restart(context, memory, rate)
@@ -114,7 +114,8 @@ def _restart(context: StepContext, memory: _ScheduleErrorState, rate: float) -> 
             "restart",
             {"learning_rate": rate, "rate_before": before, "highest_rate": memory.highest},
             f"the rate jumped from {before:.4g} back to {rate:.4g} in the middle of its decay",
-            "restore the schedule's state with the optimizer's when resuming, and look for a second schedule object",
+            "restore the schedule's state together with the optimizer's when resuming; look for a second schedule "
+            "object",
         )
 
 
@@ -139,8 +140,8 @@ def _double_tick(context: StepContext, memory: _ScheduleErrorState, rate: float)
             memory,
             "double",
             {"period": third - second, "change": middle, "usual_change": usual},
-            f"every {third - second} steps the rate changes twice as much as in the steps around",
-            "step the schedule either once a batch or once an epoch: now both happen",
+            f"every {third - second} steps the rate changes twice as much as in the steps around it",
+            "step the schedule once a batch or once an epoch, not both",
             first_step=memory.extra[0],
         )
 
@@ -165,7 +166,7 @@ def _alternating(context: StepContext, memory: _ScheduleErrorState, rate: float)
         "double",
         {"period": 2, "change": max(changes, key=abs), "usual_change": min(changes, key=abs)},
         "every second step the rate changes twice as much as in the steps between",
-        "step the schedule in one place only: a callback and the loop both do it now",
+        "step the schedule in one place only; a callback and the loop both step it now",
         first_step=max(context.step - 8, 0),
     )
 
@@ -188,8 +189,8 @@ def _ended(context: StepContext, memory: _ScheduleErrorState, rate: float) -> It
             "ended",
             {"learning_rate": rate, "highest_rate": memory.highest, "records": memory.tiny},
             f"the rate has been below {_COLLAPSED:g} of its highest, {memory.highest:.4g}, for {memory.tiny} records",
-            "a decay meant for epochs is stepped every batch, or the schedule is shorter than the training: set its "
-            "length",
+            "step a decay that is meant for epochs once an epoch, and set the schedule's length to that of the "
+            "training",
             first_step=memory.tiny_since,
         )
 
@@ -213,7 +214,7 @@ def _once(
         severity="error" if kind == "sign" else "warning",
         first_step=first_step,
         position=0,
-        explanation=f"{words}, at step {context.step if first_step is None else first_step}, against its own history",
+        explanation=f"{words} (step {context.step if first_step is None else first_step})",
         advice=advice,
         confidence=1.0 if kind in ("sign", "double") else 0.8,
     )

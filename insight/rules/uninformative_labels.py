@@ -198,8 +198,8 @@ def _from_the_start(context: StepContext, memory: _UninformativeLabelsState, los
     yield _report(
         context,
         {"loss": level, "label_entropy": memory.entropy, "records": path.records, "path": path.length},
-        f"after {path.records} records and updates that sum to {path.length:.2g} of the weights the loss is "
-        f"{level:.4g}, and guessing gives {memory.entropy:.4g}: nothing was learned",
+        f"after {path.records} records, with updates that sum to {path.length:.2g} of the weights, the loss is "
+        f"{level:.4g}; guessing gives {memory.entropy:.4g}, so the model has learned nothing",
         path.since,
         0.6,
     )
@@ -227,7 +227,7 @@ def _constant(context: StepContext, memory: _UninformativeLabelsState) -> Iterat
     yield _report(
         context,
         {"label_entropy": entropy, "classes": memory.columns, "looks": memory.same.length},
-        f"all labels seen so far are the same one of {memory.columns} classes: whatever the input, the answer is one",
+        f"all labels so far are the same one of {memory.columns} classes, so the answer does not depend on the input",
         memory.same.since,
         1.0,
     )
@@ -251,7 +251,7 @@ def _from_here(context: StepContext, memory: _UninformativeLabelsState, loss: fl
             context,
             {"loss": loss, "usual_loss": memory.usual, "records": length},
             f"the loss went from {memory.usual:.4g} to {loss:.4g} at step {memory.above.since} and stays up, although "
-            "in that step every layer put out what it usually does: inputs and weights are as before",
+            "every layer's output was as usual in that step; inputs and weights have not changed, so the labels have",
             memory.above.since,
             0.7,
         )

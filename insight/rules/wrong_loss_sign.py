@@ -263,8 +263,8 @@ def _likelihood(context: StepContext, memory: _WrongLossSignState, loss: float) 
     is_guess = abs(memory.first + guessing) < _GUESSING * guessing
     if not is_guess or max(values) > 0 or trend(values) > -_FALLS:
         return None
-    words = f"the first loss was {memory.first:.4g}, the negative of what guessing among {outputs} classes costs"
-    return _report(context, {"loss": loss, "first_loss": memory.first}, f"{words}, and it falls", 0, 0.9)
+    words = f"the first loss was {memory.first:.4g}, the negative of the cost of guessing among {outputs} classes"
+    return _report(context, {"loss": loss, "first_loss": memory.first}, f"{words}, and falls further", 0, 0.9)
 
 
 def _unrewarded(context: StepContext, memory: _WrongLossSignState) -> Finding | None:

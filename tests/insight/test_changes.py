@@ -97,5 +97,5 @@ def test_a_loss_spike_names_the_change_and_sends_there_first(at, is_named):
     (spike,) = engine.findings
     assert spike.first_step == 40
     assert (f"modules changed: two at step {at}, " in spike.explanation) is is_named
-    assert ("look at what the changed modules begin with" in spike.advice) is is_named
+    assert ("look at the first values of the changed modules" in spike.advice) is is_named
     assert engine.changes == {}

@@ -198,7 +198,7 @@ def test_the_weights_and_generators_that_two_runs_began_with_are_compared():
     }
     told = render_comparison(found)
     assert "initial weights: checksums aa and ac\n" in told
-    assert "random generators in other states at the start: numpy; seed those" in told
+    assert "random generators start from different states: numpy; seed the ones" in told
     assert told.endswith("as numpy.random.seed(0)")
     assert "bb" not in told  # which says nothing by itself; the document has it
     assert compared(begun("aa", "bb"), training(3)).differences == ()
@@ -212,7 +212,7 @@ def test_generators_that_nobody_seeded_share_a_line():
 
     told = render_comparison(compared(begun("a"), begun("b")))
     (line,) = (line for line in told.splitlines() if "generators" in line)
-    assert "at the start: python, numpy, torch, cuda:0, cuda:1, odd;" in line
+    assert "start from different states: python, numpy, torch, cuda:0, cuda:1, odd;" in line
     assert line.endswith("as random.seed(0), numpy.random.seed(0), torch.manual_seed(0)")
 
 

@@ -51,7 +51,7 @@ def test_what_is_no_rounding_for_certain_is_another_start():
 def test_who_parts_later_hears_that_the_start_was_unclear():
     found = compared(training(noise=1e-8, change=wrong(5e-4)), training(change=wrong(0.1, since=6)))
     assert (found.verdict, found.first.step, found.is_start_clear) == ("diverged", 6, False)
-    assert "from the start perhaps not by rounding alone" in render_comparison(found)
+    assert "from the start, perhaps by more than rounding" in render_comparison(found)
 
 
 @pytest.mark.parametrize(
