@@ -84,7 +84,15 @@ class Engine:
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
         """Return the findings of this record; a rule that raises is switched off and reported."""
         self._changes.learn(record)
-        context = StepContext(record, self._rows, self._model, self._rank, self._bound, self._burst, self._changes)
+        context = StepContext(
+            record=record,
+            rows=self._rows,
+            model=self._model,
+            rank=self._rank,
+            bound=self._bound,
+            burst=self._burst,
+            changes=self._changes,
+        )
         found = self._close_skip_windows(context)
         kind = self._kind(context)
         kind.records += 1

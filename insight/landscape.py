@@ -134,9 +134,17 @@ def along_path(snapshots: Mapping[int, Weights]) -> Plane:
     path = tuple(PathPoint(step, float(x), float(y)) for step, (x, y) in zip(steps, places, strict=True))
     length = float((sizes**2).sum())
     first, second = (_shaped(component, center) for component in components[:2])
-    ranges = _range(places[:, 0]), _range(places[:, 1])
     share = float(sizes[0] ** 2) / length, float(sizes[1] ** 2) / length
-    return Plane("path", center, first, second, *ranges, path, share)
+    return Plane(
+        kind="path",
+        center=center,
+        first=first,
+        second=second,
+        x=_range(places[:, 0]),
+        y=_range(places[:, 1]),
+        path=path,
+        explained=share,
+    )
 
 
 def _range(values: NDArray[np.float64]) -> tuple[float, float]:
@@ -227,7 +235,15 @@ def surface(
         if progress is not None:
             progress((number + 1) / resolution)
     center = float(loss(plane.at(0.0, 0.0)))
-    return Surface(plane.kind, tuple(x), tuple(y), tuple(rows), center, plane.path, plane.explained)
+    return Surface(
+        kind=plane.kind,
+        x=tuple(x),
+        y=tuple(y),
+        losses=tuple(rows),
+        center_loss=center,
+        path=plane.path,
+        explained=plane.explained,
+    )
 
 
 def between(loss: Loss, first: Weights, last: Weights, *, points: int = 21) -> tuple[tuple[float, float], ...]:
@@ -306,4 +322,12 @@ def _surface(data: Mapping[str, Any]) -> Surface:  # Any: what `write_surface` h
     path = tuple(PathPoint(**point) for point in data["path"])
     losses = tuple(tuple(row) for row in data["losses"])
     first, second = data["explained"]
-    return Surface(data["kind"], tuple(data["x"]), tuple(data["y"]), losses, data["center_loss"], path, (first, second))
+    return Surface(
+        kind=data["kind"],
+        x=tuple(data["x"]),
+        y=tuple(data["y"]),
+        losses=losses,
+        center_loss=data["center_loss"],
+        path=path,
+        explained=(first, second),
+    )

@@ -188,15 +188,17 @@ def _node(
         if (value := metric_values.of(module.site, names)) is not None
     }
     return GraphNode(
-        module.site,
-        module.kind,
-        _parent_of(module.site, sites),
-        module.order,
-        module.is_leaf,
-        _elements(inside, structure),
-        _elements([info for info in inside if info.requires_grad and info.group is not None], structure),
-        found,
-        tuple(sorted((finding for finding in findings if _is_inside(finding.site, module.site)), key=_badness)),
+        site=module.site,
+        kind=module.kind,
+        parent=_parent_of(module.site, sites),
+        order=module.order,
+        is_leaf=module.is_leaf,
+        elements=_elements(inside, structure),
+        trained=_elements([info for info in inside if info.requires_grad and info.group is not None], structure),
+        values=found,
+        findings=tuple(
+            sorted((finding for finding in findings if _is_inside(finding.site, module.site)), key=_badness)
+        ),
     )
 
 

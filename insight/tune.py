@@ -241,7 +241,15 @@ def _trial(optuna: Any, attempt: Attempt, store: Store, state: State, value: flo
                 f"trial {attempt.number} has recorded no run {attempt.name!r}; pass run=attempt.name, and this store, "
                 f"to watch"
             ) from None
-    return Trial(attempt.number, run, state, value, dict(optuna_trial.params), space, attempt.pruned_by)
+    return Trial(
+        number=attempt.number,
+        run=run,
+        state=state,
+        value=value,
+        parameters=dict(optuna_trial.params),
+        space=space,
+        pruned_by=attempt.pruned_by,
+    )
 
 
 def _as_optuna(optuna: Any, trial: Trial) -> Any:  # Any: the module, and its frozen trial

@@ -63,14 +63,14 @@ def compare_tensors(first: NDArray[Any], second: NDArray[Any]) -> TensorDifferen
         if not (differs & finite).any():
             largest = float("nan"), float("nan")
     return TensorDifference(
-        a.size,
-        int(differs.sum()),
-        largest[0],
-        largest[1],
-        cosine,
-        int((np.isfinite(a) != np.isfinite(b)).sum()),
-        index,
-        None if index is None else (float(a[index]), float(b[index])),
+        size=a.size,
+        differing=int(differs.sum()),
+        max_abs=largest[0],
+        max_rel=largest[1],
+        cosine=cosine,
+        torn=int((np.isfinite(a) != np.isfinite(b)).sum()),
+        first=index,
+        values=None if index is None else (float(a[index]), float(b[index])),
     )
 
 

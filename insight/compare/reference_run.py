@@ -146,15 +146,15 @@ def _departure(tensor: TensorPair, statistic: str, course: _Course, limit: float
     apart = median(point[3] for point in course.last)
     since = next(point[0] for point in course.last if abs(point[3]) > math.log(limit))
     return Departure(
-        site,
-        f"{subject}/{statistic}",
-        course.last[-1][0],
-        since,
-        median(point[1] for point in course.last),
-        median(point[2] for point in course.last),
-        math.exp(abs(apart)),
-        limit,
-        tensor.order,
+        site=site,
+        metric=f"{subject}/{statistic}",
+        step=course.last[-1][0],
+        first_step=since,
+        value=median(point[1] for point in course.last),
+        expected=median(point[2] for point in course.last),
+        factor=math.exp(abs(apart)),
+        limit=limit,
+        order=tensor.order,
     )
 
 
@@ -201,25 +201,25 @@ def _finding(left: tuple[Departure, ...], name: str, rank: int) -> Finding:
     what = "the loss" if first.metric == "scalar/loss" else f"{first.metric} of {display_site(first.site)}"
     others = f"; so do {len(sites) - 1} more sites within {WINDOW} steps" if len(sites) > 1 else ""
     return Finding(
-        RULE,
-        "unknown",
-        "warning",
-        first.step,
-        first.first_step,
-        first.site,
-        first.metric,
-        {
+        rule=RULE,
+        cause="unknown",
+        severity="warning",
+        step=first.step,
+        first_step=first.first_step,
+        site=first.site,
+        metric=first.metric,
+        evidence={
             "value": first.value,
             "value_of_the_good_run": first.expected,
             "factor": first.factor,
             "limit": first.limit,
             "sites": len(sites),
         },
-        f"{what} leaves the course of the good run {name!r}: it is {first.value:.4g}, where the good run had "
-        f"{first.expected:.4g} at the same steps, a factor of {first.factor:.3g}; between two seeds of one training "
-        f"the factor stays below {first.limit:g}{others}",
-        "find out what is different about this run: mindscope compare lists the differences in data, first weights, "
-        "configuration and structure; then look at this site first",
+        explanation=f"{what} leaves the course of the good run {name!r}: it is {first.value:.4g}, where the good run "
+        f"had {first.expected:.4g} at the same steps, a factor of {first.factor:.3g}; between two seeds of one "
+        f"training the factor stays below {first.limit:g}{others}",
+        advice="find out what is different about this run: mindscope compare lists the differences in data, first "
+        "weights, configuration and structure; then look at this site first",
         confidence=_CONFIDENCE,
         rank=rank,
         order=(0, OPTIMIZER, first.order[0]),

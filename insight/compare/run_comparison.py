@@ -63,18 +63,18 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
     walk = _Walk(alignment, Rounding(structures))
     walk.go(stores[0].replay(runs[0].id, rank=ranks[0]), stores[1].replay(runs[1].id, rank=ranks[1]))
     return Comparison(
-        (runs[0].id, runs[1].id),
-        ranks,
-        walk.verdict,
-        walk.parted[0] if walk.parted else None,
-        tuple(walk.parted[1 : _MOST + 1]),
-        walk.common,
-        (walk.only[0], walk.only[1]),
-        walk.exact_until,
-        walk.values,
-        not walk.unclear,
-        alignment,
-        (*origins(stores, runs, ranks), *differences(runs, (structures[0], structures[1]), alignment)),
+        runs=(runs[0].id, runs[1].id),
+        ranks=ranks,
+        verdict=walk.verdict,
+        first=walk.parted[0] if walk.parted else None,
+        also=tuple(walk.parted[1 : _MOST + 1]),
+        common=walk.common,
+        missing=(walk.only[0], walk.only[1]),
+        exact_until=walk.exact_until,
+        values=walk.values,
+        is_start_clear=not walk.unclear,
+        alignment=alignment,
+        differences=(*origins(stores, runs, ranks), *differences(runs, (structures[0], structures[1]), alignment)),
     )
 
 
@@ -179,15 +179,15 @@ def _first_of(beyond: NDArray[np.bool_], gaps: NDArray[np.float64]) -> int:
 def _divergence(record: StepRecord, tensor: TensorPair, column: int, gap: float, floor: float) -> Divergence:
     subject, site, call = tensor.key
     return Divergence(
-        record.step,
-        record.micro_step,
-        site,
-        call,
-        f"{subject}/{tensor.statistics[column]}",
-        float(tensor.first[column]),
-        float(tensor.second[column]),
-        gap,
-        floor,
+        step=record.step,
+        micro_step=record.micro_step,
+        site=site,
+        call=call,
+        metric=f"{subject}/{tensor.statistics[column]}",
+        first=float(tensor.first[column]),
+        second=float(tensor.second[column]),
+        difference=gap,
+        floor=floor,
     )
 
 

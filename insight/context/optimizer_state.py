@@ -240,13 +240,13 @@ class Recurrence:
             sizes = np.fmax(np.abs(table.column("max")), np.abs(table.column("min"))) / table.column("l2_norm")
         for row in np.flatnonzero(broken):
             yield StateBreak(
-                table.rows.sites[row],
-                slot.removeprefix("optimizer/"),
-                float(terms.current[row]),
-                float(terms.expected[row]),
-                float(sizes[row]),
-                int(broken.sum()),
-                bool(first_steps[row]),
+                site=table.rows.sites[row],
+                slot=slot.removeprefix("optimizer/"),
+                came=float(terms.current[row]),
+                expected=float(terms.expected[row]),
+                peak=float(sizes[row]),
+                together=int(broken.sum()),
+                is_of_a_first_step=bool(first_steps[row]),
             )
 
 

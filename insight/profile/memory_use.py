@@ -78,14 +78,14 @@ def memory_use(
     structure = store.structure(run, rank=rank)
     parts = (*_resident(store, run, rank, structure), *_transient(store, run, rank, structure, profiled))
     return MemoryUse(
-        rank,
-        steps,
-        tuple(host.get(step, float("nan")) for step in steps),
-        tuple(device.get(step, float("nan")) for step in steps),
-        max(host.values(), default=float("nan")),
-        max(peaks.values(), default=float("nan")),
-        max(decisive, key=lambda step: (decisive[step], -step)) if decisive else -1,
-        tuple(sorted(parts, key=lambda part: -part.size_bytes)),
+        rank=rank,
+        steps=steps,
+        host_bytes=tuple(host.get(step, float("nan")) for step in steps),
+        device_bytes=tuple(device.get(step, float("nan")) for step in steps),
+        host_peak_bytes=max(host.values(), default=float("nan")),
+        device_peak_bytes=max(peaks.values(), default=float("nan")),
+        peak_step=max(decisive, key=lambda step: (decisive[step], -step)) if decisive else -1,
+        parts=tuple(sorted(parts, key=lambda part: -part.size_bytes)),
     )
 
 

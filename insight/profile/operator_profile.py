@@ -96,7 +96,15 @@ def operator_table(
                 totals[column] += value
     whole = sum(totals[2] for totals in sums.values()) or 1.0
     made = (
-        Operator(name, phase, calls / len(events), s / len(events), own / len(events), own / whole, size / len(events))
+        Operator(
+            name=name,
+            phase=phase,
+            calls=calls / len(events),
+            seconds=s / len(events),
+            self_s=own / len(events),
+            share=own / whole,
+            size_bytes=size / len(events),
+        )
         for (name, phase), (calls, s, own, size) in sums.items()
     )
     return tuple(sorted(made, key=lambda operator: -operator.self_s))
@@ -111,17 +119,17 @@ def _profiled(event: Event) -> Profiled:
     data: Mapping[str, Any] = event.data  # Any: a JSON document that the probe has written
     names, sites = data["names"], data["sites"]
     return Profiled(
-        int(data["step"]),
-        float(data["began"]),
-        float(data["seconds"]),
-        tuple(
+        step=int(data["step"]),
+        began=float(data["began"]),
+        seconds=float(data["seconds"]),
+        spans=tuple(
             Span(names[name], phase, sites[site], start, seconds, thread)
             for name, phase, site, start, seconds, thread in data["spans"]
         ),
-        int(data["left_out"]),
-        tuple((float(at), int(size)) for at, size in data["memory"]),
-        int(data["peak_bytes"]),
-        tuple(Holder(site, name, phase, int(size)) for site, name, phase, size in data["holders"]),
+        left_out=int(data["left_out"]),
+        memory=tuple((float(at), int(size)) for at, size in data["memory"]),
+        peak_bytes=int(data["peak_bytes"]),
+        holders=tuple(Holder(site, name, phase, int(size)) for site, name, phase, size in data["holders"]),
     )
 
 

@@ -172,15 +172,15 @@ def profile(store: Store, run: Run, *, first: int | None = None, last: int | Non
         memory_use(store, run.id, rank=rank, profiled=looked[rank], first=first, last=last) for rank in run.ranks
     )
     return Profile(
-        run.id,
-        splits,
-        ranks,
-        costs,
-        operators,
-        () if inside is None else looked[inside],
-        memory,
-        advise(splits, ranks, operators),
-        tuple(_missing(splits, operators, memory)),
+        run=run.id,
+        splits=splits,
+        ranks=ranks,
+        collectives=costs,
+        operators=operators,
+        profiled=() if inside is None else looked[inside],
+        memory=memory,
+        advice=advise(splits, ranks, operators),
+        missing=tuple(_missing(splits, operators, memory)),
     )
 
 

@@ -83,13 +83,13 @@ def step_split(
         phases["other"] = max(0.0, whole - sum(phases.values()))
     order = np.argsort(-seconds, kind="stable")[:5]
     return StepSplit(
-        rank,
-        len(seconds),
-        total if np.isfinite(total) else sum(phases.values()) or float("nan"),
-        float(np.percentile(seconds, 95)) if len(seconds) else float("nan"),
-        tuple(int(step) for step in steps[order]),
-        phases,
-        {name: medians[name] for name in INSIDE if np.isfinite(medians[name])},
+        rank=rank,
+        steps=len(seconds),
+        step_s=total if np.isfinite(total) else sum(phases.values()) or float("nan"),
+        slow_s=float(np.percentile(seconds, 95)) if len(seconds) else float("nan"),
+        slowest=tuple(int(step) for step in steps[order]),
+        phases=phases,
+        inside={name: medians[name] for name in INSIDE if np.isfinite(medians[name])},
     )
 
 

@@ -133,7 +133,15 @@ def check(context: StepContext, memory: _BadBatchState) -> Iterator[Finding]:
     candidate = known and rises and was_ordinary and memory.suspect is None
     if candidate and _is_suspect(memory, loss, deviates, loss_deviates):
         batch = context.scalar("batch/id")
-        memory.suspect = _Suspect(context.step, loss, usual, loss_deviates, deviates, what, batch)
+        memory.suspect = _Suspect(
+            step=context.step,
+            loss=loss,
+            usual=usual,
+            loss_deviates=loss_deviates,
+            input_deviates=deviates,
+            what=what,
+            batch=batch,
+        )
         if memory.suspect.is_strange and memory.reported < _MOST:
             yield _report(context, memory.suspect, "; the next three steps show whether it is alone", confidence=0.6)
         return

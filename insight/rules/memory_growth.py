@@ -30,7 +30,7 @@ class _MemoryGrowthState:
     reported: set[str] = field(default_factory=set)
 
 
-def _every_tenth(*values: float) -> tuple[float | None, ...]:
+def _every_tenth(values: tuple[float, ...]) -> tuple[float | None, ...]:
     return tuple(value * _MEGA if at == 0 else None for value in values for at in range(10))
 
 
@@ -42,18 +42,18 @@ def _every_tenth(*values: float) -> tuple[float | None, ...]:
     warm_up=_SETTLING + _JUDGED,
     is_optional=True,
     fires_on=(
-        Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, *(410 + 20 * at for at in range(8)))}),
+        Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, *(410 + 20 * at for at in range(8))))}),
         # an allocator that fills what it has
-        Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, 410, 430, 450, 450, 480, 500, 520, 540)}),
-        Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, 410, 430, 430, 450, 470, 470, 500, 520)}),
+        Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, 410, 430, 450, 450, 480, 500, 520, 540))}),
+        Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, 410, 430, 430, 450, 470, 470, 500, 520))}),
     ),
     silent_on=(
-        Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, *([410] * 8))}),
+        Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, *([410] * 8)))}),
         # it fills a cache and levels off
-        Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, 440, 460, 470, 475, 476, 476, 476, 476)}),
+        Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, 440, 460, 470, 475, 476, 476, 476, 476))}),
         # twice it grew by a block and stayed
-        Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, 400, 400, 440, 440, 440, 480, 480, 480)}),
-        Recording({"scalar/memory/host_bytes": _every_tenth(300, 400, 440, 400, 440, 400, 440, 400, 440, 400)}),
+        Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, 400, 400, 440, 440, 440, 480, 480, 480))}),
+        Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, 440, 400, 440, 400, 440, 400, 440, 400))}),
     ),
 )
 def check(context: StepContext, memory: _MemoryGrowthState) -> Iterator[Finding]:

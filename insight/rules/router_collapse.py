@@ -107,9 +107,8 @@ def check(context: StepContext, memory: _RouterCollapseState) -> Iterator[Findin
             },
             severity="warning",
             first_step=memory.lasting.since(row),
-            explanation=f"the router {display_site(site)} gives its busiest expert "
-            f"{table.value(row, 'max_load'):.3g} times an even share, and {table.value(row, 'unused'):.0f} experts "
-            "nothing",
+            explanation=f"the router {display_site(site)} gives its busiest expert {table.value(row, 'max_load'):.3g} "
+            f"times an even share, and {table.value(row, 'unused'):.0f} experts nothing",
             advice="switch on, or raise, the balancing loss; check its sign, and that it is added to the loss; "
             "noise in the router's logits and a lower rate for the router help as well",
             confidence=0.9,

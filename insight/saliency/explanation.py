@@ -114,18 +114,18 @@ def explain(
     importance = make(at)
     radius = _RADIUS * float(at.max() - at.min())
     return Explanation(
-        sample,
-        target,
-        method,
-        at,
-        importance,
-        float(scores(score, at[None])[0]),
-        faithfulness(score, at, importance, baseline=baseline, seed=seed),
-        deletion(score, at, importance, baseline=baseline),
-        insertion(score, at, importance, baseline=baseline),
-        stability(make, at, radius=radius, samples=_NEAR, seed=seed),
-        None if region is None else localisation(importance, region),
-        region,
+        sample=sample,
+        target=target,
+        method=method,
+        x=at,
+        importance=importance,
+        score=float(scores(score, at[None])[0]),
+        faithfulness=faithfulness(score, at, importance, baseline=baseline, seed=seed),
+        deletion=deletion(score, at, importance, baseline=baseline),
+        insertion=insertion(score, at, importance, baseline=baseline),
+        stability=stability(make, at, radius=radius, samples=_NEAR, seed=seed),
+        localisation=None if region is None else localisation(importance, region),
+        region=region,
     )
 
 
@@ -197,18 +197,18 @@ def _document(explanation: Explanation) -> dict[str, Json]:
 def _explanation(data: Mapping[str, Any]) -> Explanation:  # Any: what `_document` has written
     region, pointed = data["region"], data["localisation"]
     return Explanation(
-        data["sample"],
-        data["target"],
-        data["method"],
-        _unpacked(data["x"]),
-        _unpacked(data["importance"]),
-        data["score"],
-        data["faithfulness"],
-        _curve(data["deletion"]),
-        _curve(data["insertion"]),
-        Stability(**data["stability"]),
-        None if pointed is None else Localisation(**pointed),
-        None if region is None else _unpacked(region) > 0.5,
+        sample=data["sample"],
+        target=data["target"],
+        method=data["method"],
+        x=_unpacked(data["x"]),
+        importance=_unpacked(data["importance"]),
+        score=data["score"],
+        faithfulness=data["faithfulness"],
+        deletion=_curve(data["deletion"]),
+        insertion=_curve(data["insertion"]),
+        stability=Stability(**data["stability"]),
+        localisation=None if pointed is None else Localisation(**pointed),
+        region=None if region is None else _unpacked(region) > 0.5,
     )
 
 
