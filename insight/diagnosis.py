@@ -2,93 +2,18 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import replace
 
-from ..storage import Finding, FindingKey, Json, Run, RunState, StepRecord, Store, Structure
-from .account import Account, account_of
-from .document import render_json
+from ..storage import Finding, Run, RunState, StepRecord, Store, Structure
+from .diagnosis_report import Diagnosis, Verdict
 from .engine import Engine
-from .render import render_markdown, render_text
 from .root_causes import appearance, folded, leading
 from .rules import RULES
-from .schedule_thinning import ScheduleThinning, thinning_of
+from .schedule_thinning import thinning_of
 from .watchpoints import rules_with
-
-Verdict = Literal["healthy", "unhealthy", "undetermined"]
 
 #: Findings that say nothing of the model's health: of the monitor itself, and of what a person wanted to know.
 _BESIDE = frozenset({"monitor_fault", "watchpoint"})
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """What is wrong with a run, and what caused it.
-
-    Args:
-        run: Its id.
-        verdict: `healthy` only when every essential rule saw enough to speak and no rule found anything worse than a
-            notice; never of a run that failed or crashed.
-        root_causes: The findings from which the others follow, at most three, facts first.
-        follows: What may follow from each of them.
-        findings: All of them, by first step and data flow.
-        rules_not_run: Rules whose silence means nothing.
-        reasons: For each of those, why.
-        rules_run: Rules whose silence means that what they look for is not there.
-        state: How the run ended, or that it has not.
-        error: What ended a failed run, empty otherwise.
-        last_step: The newest step, -1 before the first.
-        batches: By the key of a finding: the batch that it began with, where one matters.
-        changes: By the key of a finding: the change of the model's modules that it began at or soon behind.
-        ranks: The recording processes.
-        reference: Name of the good run that it was compared with; empty for none.
-        thinned: What an overhead budget has left out of the run; None where it left out nothing.
-    """
-
-    run: str
-    verdict: Verdict
-    root_causes: tuple[Finding, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    rules_not_run: tuple[str, ...] = ()
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    rules_run: tuple[str, ...] = ()
-    state: RunState = "finished"
-    error: str = ""
-    last_step: int = -1
-    follows: tuple[tuple[Finding, ...], ...] = ()
-    batches: Mapping[FindingKey, str] = field(default_factory=dict)
-    ranks: tuple[int, ...] = (0,)
-    reference: str = ""
-    thinned: ScheduleThinning | None = None
-    changes: Mapping[FindingKey, str] = field(default_factory=dict)
-
-    def accounts(self) -> tuple[Account, ...]:
-        """Return what stands behind each root cause, in their order."""
-        follows = dict(zip((root.key for root in self.root_causes), self.follows, strict=False))
-        return tuple(
-            account_of(
-                root,
-                self.run,
-                findings=self.findings,
-                rules_run=self.rules_run,
-                follows=follows.get(root.key, ()),
-                batch=self.batches.get(root.key, ""),
-                change=self.changes.get(root.key, ""),
-            )
-            for root in self.root_causes
-        )
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the document of `diagnose --json`: plain JSON; evidence that is not finite is a string."""
-        return render_json(self)
-
-    def to_text(self) -> str:
-        """Return the diagnosis for a terminal, root causes first, without markup."""
-        return render_text(self)
-
-    def to_markdown(self) -> str:
-        """Return the diagnosis as a Markdown section."""
-        return render_markdown(self)
 
 
 class LiveDiagnosis:

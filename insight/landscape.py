@@ -28,7 +28,9 @@ __all__ = [
 ]
 
 #: Parameters by their sites, as arrays of any floating dtype.
-Weights = Mapping[str, NDArray[Any]]
+Weights = Mapping[str, NDArray[np.generic]]
+#: Directions in the space of the parameters, by their sites.
+Directions = Mapping[str, NDArray[np.float64]]
 Kind = Literal["random", "path"]
 
 #: How far beyond the path's ends the plane goes, as a share of its length on that axis. Our choice.
@@ -57,14 +59,14 @@ class Plane:
 
     kind: Kind
     center: Weights
-    first: Weights
-    second: Weights
+    first: Directions
+    second: Directions
     x: tuple[float, float]
     y: tuple[float, float]
     path: tuple[PathPoint, ...] = ()
     explained: tuple[float, float] = (float("nan"), float("nan"))
 
-    def at(self, x: float, y: float) -> dict[str, NDArray[Any]]:
+    def at(self, x: float, y: float) -> dict[str, NDArray[np.generic]]:
         """Return the parameters at a point, computed in float64, in the center's dtypes."""
         return {
             name: (value.astype(np.float64) + x * self.first[name] + y * self.second[name]).astype(value.dtype)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,7 @@ def _block(subject: str, events: list[Event], blobs: Blobs) -> Block:
 
 
 def _row(digest: str, blobs: Blobs) -> list[float]:
-    values: NDArray[Any] = blobs.get(digest).astype(np.float64).ravel()
+    values: NDArray[np.float64] = blobs.get(digest).astype(np.float64).ravel()
     finite = values[np.isfinite(values)]
     none = not finite.size
     return [

@@ -17,12 +17,14 @@ Needs the extra `tune`.
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..storage import SEVERITIES, Event, Finding, Json, RunNotFound, RunWriter, Severity, StepRecord, Store
 
 if TYPE_CHECKING:
     import optuna
+    from optuna.trial import FrozenTrial
 
 __all__ = ["Attempt", "Ledger", "Search", "State", "Trial", "search"]
 
@@ -198,7 +200,7 @@ def search(
 
 
 def _run(
-    optuna: Any,  # the module
+    optuna: ModuleType,
     made: "optuna.Study",
     train: Callable[[Attempt], float],
     attempt: Attempt,
@@ -226,7 +228,7 @@ def _run(
     return trial
 
 
-def _trial(optuna: Any, attempt: Attempt, store: Store, state: State, value: float) -> Trial:  # Any: the module
+def _trial(optuna: ModuleType, attempt: Attempt, store: Store, state: State, value: float) -> Trial:
     optuna_trial = attempt.trial
     space = {
         name: optuna.distributions.distribution_to_json(distribution)
@@ -252,17 +254,18 @@ def _trial(optuna: Any, attempt: Attempt, store: Store, state: State, value: flo
     )
 
 
-def _as_optuna(optuna: Any, trial: Trial) -> Any:  # Any: the module, and its frozen trial
+def _as_optuna(optuna: ModuleType, trial: Trial) -> "FrozenTrial":
     states = optuna.trial.TrialState
-    return optuna.trial.create_trial(
+    frozen: FrozenTrial = optuna.trial.create_trial(
         state={"complete": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}[trial.state],
         params=dict(trial.parameters),
         distributions={name: optuna.distributions.json_to_distribution(text) for name, text in trial.space.items()},
         value=trial.value if trial.state == "complete" else None,
     )
+    return frozen
 
 
-def _optuna() -> Any:  # the module
+def _optuna() -> ModuleType:
     try:
         import optuna  # noqa: PLC0415  an optional extra
     except ImportError:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from ..storage import SEVERITIES, BatchListener, Finding, FindingKey, Listener, Run, Severity, StepRecord, Structure
-from .document import finding_to_json
+from .diagnosis_report import finding_to_json
 from .errors import InvalidRule
 
 _log = logging.getLogger(__name__)

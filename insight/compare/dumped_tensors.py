@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +41,7 @@ class TensorDifference:
     values: tuple[float, float] | None
 
 
-def compare_tensors(first: NDArray[Any], second: NDArray[Any]) -> TensorDifference:
+def compare_tensors(first: NDArray[np.generic], second: NDArray[np.generic]) -> TensorDifference:
     """Return how two tensors of one shape differ, computed in float64.
 
     Raises:

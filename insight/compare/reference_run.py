@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from ...storage import Finding, Run, Store, display_site
-from ..diagnosis import Diagnosis, concluded, diagnose
+from ..diagnosis import concluded, diagnose
+from ..diagnosis_report import Diagnosis
 from ..rule import OPTIMIZER
 from .pairing import Alignment, ComparedStep, TensorPair, align, by_step, tensors
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -344,7 +344,7 @@ def _difference(difference: Difference) -> str:
     return f"{difference.area} {difference.name}: {_word(difference.first)} and {_word(difference.second)}"
 
 
-def _word(value: Any) -> str:  # any JSON value
+def _word(value: Json) -> str:
     text = "nothing" if value is None else str(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

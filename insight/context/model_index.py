@@ -187,12 +187,12 @@ class Group(NamedTuple):
 
     Args:
         kind: Class name of its optimizer, in lower case.
-        index: Its number among all groups of all optimizers, which is that of its `learning_rate`.
+        number: Its number among all groups of all optimizers, which is that of its `learning_rate`.
     """
 
     kind: str
     options: Mapping[str, Json]
-    index: int
+    number: int
 
 
 def group_of(model: ModelIndex, site: str) -> Group | None:

@@ -119,7 +119,7 @@ def _options(context: StepContext, sites: list[str]) -> tuple[NDArray[np.intp], 
         found = group_of(context.model, site)
         if found is None or found.kind not in _KINDS:
             continue
-        places[row] = found.index
+        places[row] = found.number
         numbers = [as_number(found.options.get(name), 0.0) for name in ("momentum", "weight_decay", "nesterov")]
         options[row] = (*numbers, _ROUNDING.get(context.model.parameters[site].dtype, 2.0**-20))
     return places, options
@@ -229,7 +229,7 @@ def _large_rows(context: StepContext, memory: AdamBound, table: Table, largest: 
 def _place(context: StepContext, site: str) -> int:
     """Return the number of the parameter's group among all groups; -1 if it is in none or in several."""
     found = group_of(context.model, site)
-    return -1 if found is None else found.index
+    return -1 if found is None else found.number
 
 
 def _limits(context: StepContext, memory: AdamBound) -> Iterator[tuple[float, float]]:

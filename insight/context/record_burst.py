@@ -25,7 +25,7 @@ class once(Generic[_T]):  # noqa: N801  it is written like a decorator
         self._name = make.__name__
         self.__doc__ = make.__doc__
 
-    def __get__(self, instance: Any, owner: type | None = None) -> _T:
+    def __get__(self, instance: object, owner: type | None = None) -> _T:
         value: _T = self._make(instance)
         instance.__dict__[self._name] = value
         return value

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from ...storage import Block, Event, Finding, Severity, StepRecord
 from ..finding_onset import Changes
-from ..running_statistics import median, medians
+from ..running_statistics import Floats, Mask, median, medians
 from .gradient_depth import DepthProfile, depth_profile, plain_depths
 from .model_index import ModelIndex
 from .record_burst import Burst, StackedSubject, once
-from .subject_table import Floats, Mask, SubjectRows, Table
+from .subject_table import SubjectRows, Table
 
 
 def nothing(records: int) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from ..context.step_context import StepContext
-from ..context.subject_table import Floats
+from ..running_statistics import Floats
 
 #: Entropy of the load over that of an even one: four experts of which one has 80 % of the tokens are at 0.52. Fresh
 #: random routers of ours were above 0.7 (our choice).

@@ -7,11 +7,10 @@ import numpy as np
 
 from ...storage import Finding, display_site
 from ..context.step_context import StepContext
-from ..context.subject_table import Floats, Mask
 from ..indicators.routing_collapse import LOST_LOGIT, SHARPER, SPAN
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import PersistentRows
+from ..running_statistics import Floats, Mask, PersistentRows
 
 _MODEL = chain("one:Dense", "attn:Attention", "two:Dense")
 #: Times what it was in the first look (our choice; healthy decoders of ours stayed below a logit of 9).

@@ -9,10 +9,10 @@ import numpy as np
 from ...storage import Finding, display_site
 from ..context.record_burst import StackedSubject
 from ..context.step_context import Lookahead, SkipWindow, StepContext
-from ..context.subject_table import Floats, Mask, Table, some
+from ..context.subject_table import Table, some
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import PersistentRows, Streaks, Window
+from ..running_statistics import Floats, Mask, PersistentRows, Streaks, Window
 
 _MODEL = chain("one:Dense", "relu:ReLU", "two:Dense")
 _BARE = chain("one:Dense", "two:Dense")

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from ...storage import ROOT_SITE, Event, Finding
 from ..context.step_context import Lookahead, SkipWindow, StepContext
-from ..context.subject_table import Floats, Mask, Table, some
+from ..context.subject_table import Table, some
 from ..event_fields import texts
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..running_statistics import Streak, Streaks, count_before_first
+from ..running_statistics import Floats, Mask, Streak, Streaks, count_before_first
 
 _MODEL = chain("one:Dense", "two:Dense")
 _LASTING = 5

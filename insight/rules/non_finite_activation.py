@@ -7,10 +7,11 @@ import numpy as np
 
 from ...storage import Finding, display_site
 from ..context.step_context import Lookahead, SkipWindow, StepContext
-from ..context.subject_table import Mask, Table
+from ..context.subject_table import Table
 from ..indicators.non_finite_sources import TRACED, Origin
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
+from ..running_statistics import Mask
 
 _MODEL = chain("embed:Dense", "norm:LayerNorm", "head:Dense")
 

@@ -7,11 +7,11 @@ import numpy as np
 
 from ...storage import Finding, display_site
 from ..context.step_context import Lookahead, SkipWindow, StepContext
-from ..context.subject_table import Floats, Table
+from ..context.subject_table import Table
 from ..indicators.routing_collapse import ALWAYS, COLLAPSED, EXPECTED, SPAN, Dispatch, Load
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import PersistentRows, Streak
+from ..running_statistics import Floats, PersistentRows, Streak
 
 _MODEL = chain("one:Dense", "gate:Linear", "two:Dense")
 _LASTING = 2

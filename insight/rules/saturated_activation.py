@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from ...storage import Finding, display_site
 from ..context.step_context import Lookahead, SkipWindow, StepContext
-from ..context.subject_table import Floats, Table
+from ..context.subject_table import Table
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import PersistentRows
+from ..running_statistics import Floats, PersistentRows
 
 _MODEL = chain("one:Dense", "act:Tanh", "two:Dense")
 _GATED = chain("one:Dense", "act:Sigmoid", "two:Dense")

@@ -7,11 +7,10 @@ import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json
 from ..context.step_context import StepContext
-from ..context.subject_table import Floats
 from ..event_fields import number, numbers
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
-from ..running_statistics import Streak
+from ..running_statistics import Floats, Streak
 
 _MODEL = chain("one:Dense", "two:Dense")
 #: Of the others' step; below it clocks and schedulers account for it (our choice: two processes that share a core

@@ -9,12 +9,12 @@ import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding
 from ..context.step_context import StepContext
-from ..context.subject_table import Floats, Table
+from ..context.subject_table import Table
 from ..indicators.policy_training import SelfMade
 from ..indicators.update_stability import LastStep, Path
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
-from ..running_statistics import RobustBaseline, Streak, Window, trend
+from ..running_statistics import Floats, RobustBaseline, Streak, Window, trend
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CALLED = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from ...storage import ROOT_SITE, Finding, OptimizerInfo
 from ..context.model_index import ModelIndex
 from ..context.step_context import Lookahead, SkipWindow, StepContext
-from ..context.subject_table import Floats, Table
+from ..context.subject_table import Table
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..running_statistics import Streak, count_before_first, median
+from ..running_statistics import Floats, Streak, count_before_first, median
 
 _PLAIN = chain("one:Dense", "two:Dense")
 _DECAYED = replace(_PLAIN, optimizers=(OptimizerInfo("AdamW", ({"lr": 0.001, "weight_decay": 30.0},)),))

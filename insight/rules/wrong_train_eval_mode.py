@@ -1,14 +1,16 @@
 """Training steps in evaluation mode, or validation in training mode."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...storage import ROOT_SITE, Event, Finding, Json, display_site
 from ..context.step_context import StepContext
+from ..event_fields import as_number
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
+#: One forward of a step, as the probe describes it in an event.
+_Forward = Mapping[str, Json]
 _MODEL = chain("one:Dense", "drop:Dropout", "two:Dense")
 
 
@@ -80,7 +82,11 @@ def check(context: StepContext, memory: _WrongTrainEvalModeState) -> Iterator[Fi
 
 
 def _whole(
-    context: StepContext, memory: _WrongTrainEvalModeState, event: Event, forwards: list[dict[str, Any]], sensitive: int
+    context: StepContext,
+    memory: _WrongTrainEvalModeState,
+    event: Event,
+    forwards: Sequence[_Forward],
+    sensitive: int,
 ) -> Iterator[Finding]:
     with_gradients = [forward for forward in forwards if forward.get("gradients")]
     evidence = {"forwards": sum(_count(forward) for forward in forwards), "sensitive_modules": sensitive}
@@ -117,7 +123,7 @@ def _whole(
         )
 
 
-def _parts(context: StepContext, memory: _WrongTrainEvalModeState, forwards: list[dict[str, Any]]) -> Iterator[Finding]:
+def _parts(context: StepContext, memory: _WrongTrainEvalModeState, forwards: Sequence[_Forward]) -> Iterator[Finding]:
     for forward in forwards:
         if not (forward.get("training") and forward.get("gradients")):
             continue
@@ -128,7 +134,7 @@ def _parts(context: StepContext, memory: _WrongTrainEvalModeState, forwards: lis
             yield context.finding(
                 site,
                 "",
-                {"others": float(forward.get("others_count") or 1)},
+                {"others": as_number(forward.get("others_count"), 1.0) or 1.0},
                 severity="warning",
                 explanation=f"{display_site(site)} is in evaluation mode while the model trains: it keeps its "
                 "running statistics, or drops nothing",
@@ -141,6 +147,5 @@ def _list(value: Json | None) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def _count(forward: Mapping[str, Any]) -> float:
-    count = forward.get("count")
-    return float(count) if isinstance(count, int | float) else 1.0
+def _count(forward: _Forward) -> float:
+    return as_number(forward.get("count"), 1.0)

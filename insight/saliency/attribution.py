@@ -28,6 +28,8 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+#: An input or a map, of any number type.
+Array = NDArray[np.generic]
 #: `(n, *input)` to `(n,)`: what is explained, e.g. the logit of one class, of each of several inputs.
 Score = Callable[[Any], Any]  # Any: arrays of whatever float the model takes and gives
 #: `(n, *input)` to `(n, *input)`: the gradient of each input's own score.
@@ -73,7 +75,7 @@ def space_of(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape if len(shape) < 3 else shape[-2:]
 
 
-def plain_gradient(gradient: Gradient, x: NDArray[Any]) -> Floats:
+def plain_gradient(gradient: Gradient, x: Array) -> Floats:
     """Return the gradient of the score at `x`, of its shape.
 
     Reference:
@@ -83,7 +85,7 @@ def plain_gradient(gradient: Gradient, x: NDArray[Any]) -> Floats:
     return found
 
 
-def integrated_gradients(gradient: Gradient, x: NDArray[Any], *, baseline: ArrayLike = 0.0, points: int = 32) -> Floats:
+def integrated_gradients(gradient: Gradient, x: Array, *, baseline: ArrayLike = 0.0, points: int = 32) -> Floats:
     """Return what each element adds to the score on the straight line from the baseline to `x`, of its shape.
 
     The elements sum to the difference of the two scores, exactly where the gradient is a polynomial of degree below
@@ -105,9 +107,7 @@ def integrated_gradients(gradient: Gradient, x: NDArray[Any], *, baseline: Array
     return found
 
 
-def smooth_gradient(
-    gradient: Gradient, x: NDArray[Any], *, noise: float = 0.15, samples: int = 50, seed: int = 0
-) -> Floats:
+def smooth_gradient(gradient: Gradient, x: Array, *, noise: float = 0.15, samples: int = 50, seed: int = 0) -> Floats:
     """Return the mean gradient around `x`, of its shape.
 
     Args:
@@ -138,7 +138,7 @@ def resize(field: Floats, space: tuple[int, ...]) -> Floats:
     return field
 
 
-def grad_cam(activation: NDArray[Any], gradient: NDArray[Any], space: tuple[int, int]) -> Floats:
+def grad_cam(activation: Array, gradient: Array, space: tuple[int, int]) -> Floats:
     """Evidence for the score at every place of the input, never negative.
 
     Args:
@@ -168,7 +168,7 @@ def grad_cam(activation: NDArray[Any], gradient: NDArray[Any], space: tuple[int,
 _AT_ONCE = 64
 
 
-def occlusion(score: Score, x: NDArray[Any], *, window: int = 4, stride: int = 2, baseline: ArrayLike = 0.0) -> Floats:
+def occlusion(score: Score, x: Array, *, window: int = 4, stride: int = 2, baseline: ArrayLike = 0.0) -> Floats:
     """Return how much the score falls when a window is covered, averaged over all windows that cover a point.
 
     Args:
@@ -213,7 +213,7 @@ def _starts(size: int, window: int, stride: int) -> list[int]:
 
 def rise(
     score: Score,
-    x: NDArray[Any],
+    x: Array,
     *,
     masks: int = 2000,
     cells: int = 7,

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .attribution import Floats, Score, scores, space_of
+from .attribution import Array, Floats, Score, scores, space_of
 
 __all__ = ["Curve", "Localisation", "Stability", "deletion", "faithfulness", "insertion", "localisation", "stability"]
 
@@ -27,9 +26,7 @@ class Curve:
     area: float
 
 
-def deletion(
-    score: Score, x: NDArray[Any], importance: NDArray[Any], *, baseline: ArrayLike = 0.0, steps: int = 20
-) -> Curve:
+def deletion(score: Score, x: Array, importance: Array, *, baseline: ArrayLike = 0.0, steps: int = 20) -> Curve:
     """Return the scores while the most important points are replaced by the baseline; a small area is good.
 
     Args:
@@ -42,15 +39,13 @@ def deletion(
     return _curve(score, at, np.broadcast_to(np.asarray(baseline, np.float64), at.shape), importance, steps)
 
 
-def insertion(
-    score: Score, x: NDArray[Any], importance: NDArray[Any], *, baseline: ArrayLike = 0.0, steps: int = 20
-) -> Curve:
+def insertion(score: Score, x: Array, importance: Array, *, baseline: ArrayLike = 0.0, steps: int = 20) -> Curve:
     """Return the scores while the most important points of `x` are put into the baseline; a large area is good."""
     at = np.asarray(x, np.float64)
     return _curve(score, np.broadcast_to(np.asarray(baseline, np.float64), at.shape), at, importance, steps)
 
 
-def _curve(score: Score, before: Floats, after: Floats, importance: NDArray[Any], steps: int) -> Curve:
+def _curve(score: Score, before: Floats, after: Floats, importance: Array, steps: int) -> Curve:
     places = _by_place(importance, before.shape)
     order = np.argsort(-places.ravel(), kind="stable")
     counts = np.unique(np.linspace(0, places.size, steps + 1).round().astype(np.intp))
@@ -66,8 +61,8 @@ def _curve(score: Score, before: Floats, after: Floats, importance: NDArray[Any]
 
 def faithfulness(
     score: Score,
-    x: NDArray[Any],
-    importance: NDArray[Any],
+    x: Array,
+    importance: Array,
     *,
     baseline: ArrayLike = 0.0,
     share: float = 0.2,
@@ -102,7 +97,7 @@ def faithfulness(
     )
 
 
-def _by_place(importance: NDArray[Any], shape: tuple[int, ...]) -> Floats:
+def _by_place(importance: Array, shape: tuple[int, ...]) -> Floats:
     """Return the importance of each point, summed over channels.
 
     Raises:
@@ -134,7 +129,7 @@ class Localisation:
     chance: float
 
 
-def localisation(importance: NDArray[Any], region: NDArray[np.bool_]) -> Localisation:
+def localisation(importance: Array, region: NDArray[np.bool_]) -> Localisation:
     """Return how well the map points at the region.
 
     Raises:
@@ -168,7 +163,12 @@ class Stability:
 
 
 def stability(
-    explain: Callable[[NDArray[Any]], NDArray[Any]], x: NDArray[Any], *, radius: float, samples: int = 10, seed: int = 0
+    explain: Callable[[Array], Array],
+    x: Array,
+    *,
+    radius: float,
+    samples: int = 10,
+    seed: int = 0,
 ) -> Stability:
     """Return how far the explanation moves when each element of the input moves by at most `radius`.
 
@@ -186,7 +186,7 @@ def stability(
     here = np.asarray(explain(at), np.float64)
     rng = np.random.default_rng(seed)
     moved = [
-        float(np.linalg.norm(np.asarray(explain(at + rng.uniform(-radius, radius, at.shape))) - here))
+        float(np.linalg.norm(np.asarray(explain(at + rng.uniform(-radius, radius, at.shape)), np.float64) - here))
         for _ in range(samples)
     ]
     norm = float(np.linalg.norm(here)) or float("nan")

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...storage import Event, Json, Run, Store, nearest
 from .attribution import (
+    Array,
     Floats,
     Gradient,
     Score,
@@ -88,7 +89,7 @@ class Explanation:
 
 def explain(
     score: Score,
-    x: NDArray[Any],
+    x: Array,
     *,
     method: str,
     gradient: Gradient | None = None,
@@ -216,7 +217,7 @@ def _curve(data: Mapping[str, Any]) -> Curve:  # Any: as above
     return Curve(tuple(data["shares"]), tuple(data["scores"]), data["area"])
 
 
-def _packed(array: NDArray[Any]) -> dict[str, Json]:  # Any: floats or marks
+def _packed(array: Array) -> dict[str, Json]:
     values = np.ascontiguousarray(array, dtype="<f4")
     return {"shape": list(values.shape), "float32": b64encode(values.tobytes()).decode("ascii")}
 

@@ -1,16 +1,92 @@
-"""Renders a diagnosis as text for a terminal, and as Markdown for an issue or a pull request."""
+"""A diagnosis as the rules leave it, and its forms: text for a terminal, Markdown for an issue, JSON for a program.
+
+JSON knows no NaN and no infinity, so evidence that is not finite is written as the strings "NaN", "Infinity" and
+"-Infinity", which `float()` reads back.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import Literal
 
-from ..storage import Finding, display_site
-from .account import Account
+from ..storage import Finding, FindingKey, Json, RunState, display_site
+from .account import Account, account_of
 from .root_causes import NON_FINITE
+from .schedule_thinning import ScheduleThinning
 
-if TYPE_CHECKING:
-    from .diagnosis import Diagnosis
+Verdict = Literal["healthy", "unhealthy", "undetermined"]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is wrong with a run, and what caused it.
+
+    Args:
+        run: Its id.
+        verdict: `healthy` only when every essential rule saw enough to speak and no rule found anything worse than a
+            notice; never of a run that failed or crashed.
+        root_causes: The findings from which the others follow, at most three, facts first.
+        follows: What may follow from each of them.
+        findings: All of them, by first step and data flow.
+        rules_not_run: Rules whose silence means nothing.
+        reasons: For each of those, why.
+        rules_run: Rules whose silence means that what they look for is not there.
+        state: How the run ended, or that it has not.
+        error: What ended a failed run, empty otherwise.
+        last_step: The newest step, -1 before the first.
+        batches: By the key of a finding: the batch that it began with, where one matters.
+        changes: By the key of a finding: the change of the model's modules that it began at or soon behind.
+        ranks: The recording processes.
+        reference: Name of the good run that it was compared with; empty for none.
+        thinned: What an overhead budget has left out of the run; None where it left out nothing.
+    """
+
+    run: str
+    verdict: Verdict
+    root_causes: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    rules_not_run: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    rules_run: tuple[str, ...] = ()
+    state: RunState = "finished"
+    error: str = ""
+    last_step: int = -1
+    follows: tuple[tuple[Finding, ...], ...] = ()
+    batches: Mapping[FindingKey, str] = field(default_factory=dict)
+    ranks: tuple[int, ...] = (0,)
+    reference: str = ""
+    thinned: ScheduleThinning | None = None
+    changes: Mapping[FindingKey, str] = field(default_factory=dict)
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Return what stands behind each root cause, in their order."""
+        follows = dict(zip((root.key for root in self.root_causes), self.follows, strict=False))
+        return tuple(
+            account_of(
+                root,
+                self.run,
+                findings=self.findings,
+                rules_run=self.rules_run,
+                follows=follows.get(root.key, ()),
+                batch=self.batches.get(root.key, ""),
+                change=self.changes.get(root.key, ""),
+            )
+            for root in self.root_causes
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the document of `diagnose --json`: plain JSON; evidence that is not finite is a string."""
+        return render_json(self)
+
+    def to_text(self) -> str:
+        """Return the diagnosis for a terminal, root causes first, without markup."""
+        return render_text(self)
+
+    def to_markdown(self) -> str:
+        """Return the diagnosis as a Markdown section."""
+        return render_markdown(self)
+
 
 _MEANING = {
     "healthy": "nothing is wrong as far as the recorded data shows",
@@ -32,7 +108,7 @@ _NAMED = 6
 _COUNT = 1e7
 
 
-def render_text(diagnosis: "Diagnosis") -> str:
+def render_text(diagnosis: Diagnosis) -> str:
     """Return the diagnosis for a terminal, root causes first, without markup."""
     lines = [f"{diagnosis.run}: {diagnosis.verdict} - {_meaning(diagnosis)}"]
     lines += _beside(diagnosis)
@@ -45,7 +121,7 @@ def render_text(diagnosis: "Diagnosis") -> str:
     return "\n".join(lines)
 
 
-def render_markdown(diagnosis: "Diagnosis") -> str:
+def render_markdown(diagnosis: Diagnosis) -> str:
     """Return the diagnosis as a Markdown section."""
     lines = [f"## {diagnosis.run}: {diagnosis.verdict}", "", f"{_meaning(diagnosis).capitalize()}."]
     for line in _beside(diagnosis):
@@ -61,19 +137,19 @@ def render_markdown(diagnosis: "Diagnosis") -> str:
     return "\n".join(lines)
 
 
-def _meaning(diagnosis: "Diagnosis") -> str:
+def _meaning(diagnosis: Diagnosis) -> str:
     if diagnosis.verdict == "undetermined" and diagnosis.state in ("failed", "crashed"):
         return "the run ended early, and no rule found why"
     return _MEANING[diagnosis.verdict]
 
 
-def _beside(diagnosis: "Diagnosis") -> list[str]:
+def _beside(diagnosis: Diagnosis) -> list[str]:
     """Return how the run ended and what a budget left out; empty for a run that finished in full."""
     thinned = "" if diagnosis.thinned is None else f"schedule: {diagnosis.thinned.to_text()}"
     return [line for line in (_ending(diagnosis), thinned) if line]
 
 
-def _ending(diagnosis: "Diagnosis") -> str:
+def _ending(diagnosis: Diagnosis) -> str:
     """Return how the run ended, in one line; empty for a run that finished."""
     where = f"at step {diagnosis.last_step}" if diagnosis.last_step >= 0 else "before its first step"
     if diagnosis.state == "finished":
@@ -92,7 +168,7 @@ def _ending(diagnosis: "Diagnosis") -> str:
     return f"the run failed {where}: {shown or 'no error was given'}"
 
 
-def _headline(finding: Finding, diagnosis: "Diagnosis") -> str:
+def _headline(finding: Finding, diagnosis: Diagnosis) -> str:
     rank = f" of rank {finding.rank}" if len(diagnosis.ranks) > 1 or finding.rank else ""
     seen = "" if finding.step == finding.first_step else f", seen at step {finding.step}"
     return f"{finding.cause} at {display_site(finding.site)}{rank} since step {finding.first_step}{seen}"
@@ -110,7 +186,7 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if is_count else f"{value:.4g}"
 
 
-def _account(account: Account, finding: Finding, diagnosis: "Diagnosis") -> Iterator[tuple[str, str]]:
+def _account(account: Account, finding: Finding, diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     beside = (
         ("the same at", _some(account.also)),
         ("the same on ranks", _some(map(str, account.ranks))),
@@ -139,7 +215,7 @@ def _certainty(account: Account, finding: Finding) -> str:
     return f"{sure}; right in {account.right} of the {account.named} runs of the benchmark in which it was named"
 
 
-def _rest(diagnosis: "Diagnosis") -> Iterator[tuple[str, list[str]]]:
+def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, list[str]]]:
     """Yield the findings that are not folded under a root cause, by severity, and the rules that could not run."""
     shown = {finding.key for group in (diagnosis.root_causes, *diagnosis.follows) for finding in group}
     rest = [finding for finding in diagnosis.findings if finding.key not in shown]
@@ -174,3 +250,82 @@ def _some(names: Iterable[str]) -> str:
     every = list(names)
     rest = f" and {len(every) - _NAMED} more" if len(every) > _NAMED else ""
     return ", ".join(every[:_NAMED]) + rest
+
+
+def finding_to_json(finding: Finding) -> dict[str, Json]:
+    """Return the finding as the JSON object of `diagnose --json`."""
+    return {
+        "rule": finding.rule,
+        "cause": finding.cause,
+        "severity": finding.severity,
+        "step": finding.step,
+        "first_step": finding.first_step,
+        "site": finding.site,
+        "rank": finding.rank,
+        "metric": finding.metric,
+        "evidence": {name: _json_number(value) for name, value in finding.evidence.items()},
+        "explanation": finding.explanation,
+        "advice": finding.advice,
+        "confidence": _json_number(finding.confidence),
+    }
+
+
+def render_json(diagnosis: Diagnosis) -> dict[str, Json]:
+    """Return the document of `diagnose --json`; every value is plain JSON."""
+    return {
+        "run": diagnosis.run,
+        "verdict": diagnosis.verdict,
+        "root_causes": [finding_to_json(finding) for finding in diagnosis.root_causes],
+        "findings": [finding_to_json(finding) for finding in diagnosis.findings],
+        "accounts": [_account_to_json(account) for account in diagnosis.accounts()],
+        "rules_not_run": dict(diagnosis.reasons),
+        "state": diagnosis.state,
+        "error": diagnosis.error,
+        "last_step": diagnosis.last_step,
+        "reference": diagnosis.reference,
+        "thinned": _thinning_to_json(diagnosis.thinned),
+    }
+
+
+def _account_to_json(account: Account) -> dict[str, Json]:
+    return {
+        "query": account.query,
+        "ruled_out": list(account.ruled_out),
+        "not_checked": list(account.not_checked),
+        "asks": account.asks,
+        "also": list(account.also),
+        "ranks": list(account.ranks),
+        "batch": account.batch,
+        "change": account.change,
+        "named": account.named,
+        "right": account.right,
+        "follows": [
+            {"rule": finding.rule, "site": finding.site, "first_step": finding.first_step}
+            for finding in account.follows
+        ],
+    }
+
+
+def _thinning_to_json(thinning: ScheduleThinning | None) -> Json:
+    if thinning is None:
+        return None
+    return {
+        "since": thinning.since,
+        "changed": thinning.changed,
+        "factor": thinning.factor,
+        "share": _json_number(thinning.share),
+        "budget": _json_number(thinning.budget),
+        "subjects": list(thinning.subjects),
+        "rank": thinning.rank,
+        "decisions": [
+            {"step": decision.step, "factor": decision.factor, "share": _json_number(decision.share)}
+            for decision in thinning.decisions
+        ],
+        "joined": dict(thinning.joined),
+    }
+
+
+def _json_number(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
