@@ -81,6 +81,24 @@ def test_a_rule_without_an_example_is_refused():
         rule("bare", needs=("record",), phase=0, fires_on=(), silent_on=())(RULES["loss-spike"].check)
 
 
+def test_the_former_names_of_triggers_and_skip_window_work_and_warn(monkeypatch):
+    spike = RULES["loss-spike"]
+    with pytest.warns(DeprecationWarning, match=r"triggers= and skip_window="):
+        enter = rule(
+            "former",
+            needs=("record",),
+            phase=0,
+            fires_on=spike.fires_on,
+            silent_on=spike.silent_on,
+            asked_on=("event/odd",),
+            rests=spike.check,
+        )
+    monkeypatch.setitem(RULES, "former", spike)  # which takes the entry back at the end
+    del RULES["former"]
+    enter(spike.check)
+    assert (RULES["former"].triggers, RULES["former"].skip_window) == (("event/odd",), spike.check)
+
+
 def test_an_unknown_rule_names_the_nearest():
     with pytest.raises(UnknownRule, match="did you mean 'vanishing-gradient'"):
         find_rule("vanishing-grad")
