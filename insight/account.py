@@ -8,7 +8,7 @@ from .calibration import NAMED
 from .root_causes import is_alike, possible_causes
 from .rules import RULES
 
-#: Steps before and after a finding that are worth a look.
+#: Steps before and after a finding that its query reads.
 _AROUND = 50
 
 
@@ -65,14 +65,14 @@ def account_of(
     """
     found = {item.cause for item in findings}
     possible = [cause for cause in possible_causes(finding.cause) if cause not in found]
-    spoke = {RULES[name].cause for name in rules_run if name in RULES}
+    silent = {RULES[name].cause for name in rules_run if name in RULES}
     rule = RULES.get(finding.rule)
     right, named = NAMED.get(finding.rule, (0, 0))
     alike = [item for item in findings if is_alike(item, finding)]
     return Account(
         query=_query(finding, run),
-        ruled_out=tuple(cause for cause in possible if cause in spoke),
-        not_checked=tuple(cause for cause in possible if cause not in spoke and not _is_beside(cause)),
+        ruled_out=tuple(cause for cause in possible if cause in silent),
+        not_checked=tuple(cause for cause in possible if cause not in silent and not _is_beside(cause)),
         asks=rule.asks if rule else "",
         also=tuple(sorted({item.site for item in alike} - {finding.site})),
         ranks=tuple(sorted({item.rank for item in alike} - {finding.rank})),

@@ -108,10 +108,10 @@ def _conclude(run: str, state: RunState, engines: list[Engine]) -> Diagnosis:
     reasons: dict[str, str] = {}
     for engine in engines:
         reasons.update(engine.not_run())
-    spoke = {name for engine in engines for name in engine.run()}
+    ran = {name for engine in engines for name in engine.run()}
     batches = {key: batch for engine in engines for key, batch in engine.batches.items()}
     changes = {key: change for engine in engines for key, change in engine.changes.items()}
-    rules_run = tuple(sorted(spoke - reasons.keys()))
+    rules_run = tuple(sorted(ran - reasons.keys()))
     return concluded(
         Diagnosis(run=run, verdict="undetermined", state=state, rules_run=rules_run, batches=batches, changes=changes),
         [finding for engine in engines for finding in engine.findings],

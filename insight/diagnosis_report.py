@@ -100,7 +100,7 @@ _NEEDS = {
         "this run alone cannot tell; compare it with one that went well (mindscope diagnose RUN --reference GOOD)",
     ),
 }
-#: Characters of a run's error that are told; the rest is in the store (our choice: a few lines of a terminal).
+#: Characters of a run's error that are shown; the rest is in the store (our choice: a few lines of a terminal).
 _ERROR_LENGTH = 400
 #: Names in a list; the document holds all of them (our choice: one line of a terminal).
 _NAMED = 6

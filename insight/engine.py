@@ -22,7 +22,7 @@ from .watchpoints import PREFIX, rules_with
 
 _log = logging.getLogger(__name__)
 
-#: Kinds of records, by what they carry, for which the rules to ask are remembered.
+#: The most kinds of records whose rules are cached.
 _KINDS = 256
 
 

@@ -16,7 +16,7 @@ from .running_statistics import Mask
 
 __all__ = ["Change", "Changes", "change_at"]
 
-#: Causes of a moment, in which one batch may matter; for what lasts every batch is as good as another.
+#: Causes that begin in one moment, so that a single batch may matter.
 _OF_A_MOMENT: Final = NON_FINITE | {
     "bad_batch",
     "exploding_gradient",
@@ -25,8 +25,8 @@ _OF_A_MOMENT: Final = NON_FINITE | {
     "repeated_batch",
 }
 #: The batch's number where the loader knows it, and the checksum of its contents: scalar, word, form.
-_TOLD: Final = (("batch/id", "number", "d"), ("batch/checksum", "checksum", "x"))
-#: Steps whose batches are remembered: a finding of a moment is found within a few. Our choice.
+_BATCH_SCALARS: Final = (("batch/id", "number", "d"), ("batch/checksum", "checksum", "x"))
+#: Steps whose batches are kept: such findings come within a few steps. Our choice.
 _KEPT: Final = 64
 
 
@@ -38,7 +38,7 @@ class Batches:
 
     def learn(self, record: StepRecord) -> None:
         """Take the batch of the step, or of one of its micro-steps."""
-        for scalar, _, _ in _TOLD:
+        for scalar, _, _ in _BATCH_SCALARS:
             value = record.scalars.get(scalar)
             if value is None or not math.isfinite(value):
                 continue
@@ -58,12 +58,12 @@ class Batches:
         seen = self._steps.get(finding.first_step, {})
         return ", ".join(
             " ".join((word, *(format(value, form) for value in seen[scalar])))
-            for scalar, word, form in _TOLD
+            for scalar, word, form in _BATCH_SCALARS
             if scalar in seen
         )
 
 
-#: What lies in the data, the machine or the monitor, whatever the model is made of; and what names changes itself.
+#: Causes that do not depend on the model's modules, and `loss_spike`, which names changes itself.
 _ELSEWHERE: Final = frozenset(
     {
         "dataloader_bound",
@@ -77,8 +77,8 @@ _ELSEWHERE: Final = frozenset(
         "watchpoint",
     }
 )
-#: So many changes, each within `JUST_BEFORE` steps of the one before, are how the model works and explain no moment;
-#: and modules that are named of one. Our choice.
+#: A model with this many changes, each within `JUST_BEFORE` steps of the one before, changes all the time, so that its
+#: changes explain nothing; and the modules that are named of a change. Our choice.
 _HABIT, _NAMED = 5, 3
 
 
@@ -119,9 +119,9 @@ class Changes:
     def learn(self, record: StepRecord) -> None:
         """Take the changes of the step; changes before the first step do not count."""
         for event in record.events:
-            self.hear(event)
+            self.learn_event(event)
 
-    def hear(self, event: Event) -> None:
+    def learn_event(self, event: Event) -> None:
         """Take the event if it reports changed modules."""
         if event.kind == "modules_changed" and event.step > 0:
             sites, count = tuple(words(event, "sites")), number(event, "count")
@@ -162,5 +162,5 @@ def change_at(finding: Finding, events: Iterable[Event]) -> str:
     known = Changes()
     for event in events:
         if event.step <= finding.step:
-            known.hear(event)
+            known.learn_event(event)
     return known.of(finding)

@@ -122,12 +122,12 @@ def along_path(snapshots: Mapping[int, Weights]) -> Plane:
     """
     steps = sorted(snapshots)
     if len(steps) < 3:
-        raise InvalidLandscape(f"a path expects the weights at 3 steps or more, got {len(steps)}; dump more of them")
+        raise InvalidLandscape(f"a path expects the weights at 3 or more steps, got {len(steps)}; dump more of them")
     center = snapshots[steps[-1]]
     for weights in snapshots.values():
         _check(weights, center)
     if sum(value.size for value in center.values()) < 2:
-        raise InvalidLandscape("a plane expects two numbers among the weights or more, got one")
+        raise InvalidLandscape("a plane expects two or more numbers among the weights, got one")
     moved = np.stack([_flat(snapshots[step]) - _flat(center) for step in steps])
     _, sizes, components = np.linalg.svd(moved[:-1], full_matrices=False)
     if not sizes[0] > 0.0:
@@ -174,7 +174,7 @@ def _check(weights: Weights, template: Weights | None = None) -> None:
         raise InvalidLandscape("weights expects at least one parameter, got none")
     for name, value in weights.items():
         if not np.isfinite(np.asarray(value, dtype=np.float64)).all():
-            raise InvalidLandscape(f"weight {name!r} is not finite; take a step before it broke")
+            raise InvalidLandscape(f"weight {name!r} is not finite; choose an earlier step")
         if template is not None and (name not in template or template[name].shape != value.shape):
             expected = template[name].shape if name in template else "none"
             raise InvalidLandscape(f"weight {name!r} has shape {value.shape} at one step and {expected} at the last")
@@ -229,7 +229,7 @@ def surface(
         InvalidLandscape: The resolution is below 2.
     """
     if resolution < 2:
-        raise InvalidLandscape(f"resolution expects 2 points on an axis or more, got {resolution}")
+        raise InvalidLandscape(f"resolution expects 2 or more points on an axis, got {resolution}")
     x, y = (np.linspace(*ends, resolution).tolist() for ends in (plane.x, plane.y))
     rows = []
     for number, at_y in enumerate(y):

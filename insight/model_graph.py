@@ -216,9 +216,9 @@ def _parent_of(site: str, sites: set[str]) -> str | None:
 
 
 def _elements(parameters: Iterable[ParameterInfo], structure: Structure) -> int:
-    is_told = len({info.storage for info in structure.parameters}) > 1  # which parameters share memory
-    once = {info.storage if is_told else info.site: prod(info.shape) for info in parameters}
-    return sum(once.values())
+    shows_sharing = len({info.storage for info in structure.parameters}) > 1  # which parameters share memory
+    unique = {info.storage if shows_sharing else info.site: prod(info.shape) for info in parameters}
+    return sum(unique.values())
 
 
 def _badness(finding: Finding) -> tuple[int, int]:

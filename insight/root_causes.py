@@ -8,7 +8,7 @@ from ..storage import Finding, Structure
 _Causes = frozenset[str]
 
 NON_FINITE: Final[_Causes] = frozenset({"non_finite_activation", "non_finite_loss", "non_finite_gradient"})
-#: Judged by the shape of the loss alone, so whatever harms the loss can look like them.
+#: Causes that are judged by the shape of the loss alone; anything that harms the loss can look like them.
 _SHAPES: Final[_Causes] = frozenset({"loss_spike", "wrong_loss_sign", "uninformative_labels", "bad_batch"})
 _ATTENTION: Final[_Causes] = frozenset({"attention_logit_growth", "attention_entropy_collapse"})
 _INSTABILITY: Final[_Causes] = (
@@ -23,21 +23,21 @@ _STANDSTILL: Final[_Causes] = frozenset(
 _RATE: Final[_Causes] = frozenset({"learning_rate_too_high", "missing_warmup"})
 _ANY: Final[_Causes] = _INSTABILITY | _STANDSTILL | _RATE
 
-#: Said where nothing better is known: any cause that was found by then explains them.
+#: Causes of last resort: any cause that was found by then explains them.
 LAST_RESORT: Final[_Causes] = frozenset({"unknown", "plateau"})
-#: Said of one moment where no other cause is known: one that began at most so many steps before explains it.
+#: Causes of one moment: another cause that began at most `JUST_BEFORE` steps before explains them.
 MOMENTARY: Final[_Causes] = frozenset({"loss_spike"})
 JUST_BEFORE: Final = 20
-#: Said of a harm that the run has recovered from by then: it explains what began before, and comes behind what goes on.
+#: Harm that the run has recovered from: it explains only what began before, and comes after lasting causes.
 PASSED: Final[_Causes] = frozenset({"missing_warmup"})
-#: What costs time or memory, and what concerns other data than the training's, explains nothing of the training's loss.
+#: Causes that cost time or memory, or concern other data: they explain nothing of the training's loss.
 _BESIDE: Final[_Causes] = frozenset(
     {"straggler", "dataloader_bound", "memory_growth", "train_val_shift", "rank_rng_error", "overfitting"}
 )
 
-#: Judged over a long window, so that what was found while it was open may explain it, whenever that began.
+#: Causes that are judged over a long window: anything found while it was open may explain them.
 WINDOWED: Final[_Causes] = frozenset({"uninformative_labels", "wrong_loss_sign", "overfitting", "frozen_parameter"})
-#: What only costs time; named behind what is wrong with the training itself.
+#: Causes that only cost time; they are named last.
 PERFORMANCE: Final[_Causes] = frozenset({"straggler", "dataloader_bound"})
 
 #: Harm that values carry from module to module, and harm that gradients carry back.
@@ -51,7 +51,7 @@ ON_THE_WAY_FORTH: Final[_Causes] = _ATTENTION | {
 }
 ON_THE_WAY_BACK: Final[_Causes] = frozenset({"non_finite_gradient", "exploding_gradient", "vanishing_gradient"})
 
-#: A finding is folded under an earlier one of whose consequences it is.
+#: The causes that may follow from each cause; such a finding is folded under the earlier one.
 CONSEQUENCES: Final[dict[str, _Causes]] = {
     "accumulation_scale": _ANY | {"clipping_to_nothing"},
     "attention_entropy_collapse": _ATTENTION | _STANDSTILL,
@@ -227,10 +227,9 @@ def _top(parent: Sequence[int], at: int) -> int:
 def explains(cause: Finding, finding: Finding, ancestry: Ancestry = _NOWHERE) -> bool:
     """True when the finding may be a consequence of the cause, which appeared no later, or is the same elsewhere.
 
-    What is said as a last resort is explained by any cause that was found before it was said, a sudden rise of the loss
-    by one that began just before or while it was awaited, and what is judged over a
-    window by any of its possible causes that began before the window closed. Harm that travels with the values, or with
-    the gradients, is explained by harm of the same way at a site that leads to its own.
+    Any cause that was found before explains a finding of last resort. A cause that began just before a sudden rise of
+    the loss explains it. A possible cause that began before the window closed explains a finding judged over that
+    window. Harm that travels with the values, or with the gradients, is explained by such harm at an earlier site.
     """
     if cause is finding:
         return False

@@ -11,7 +11,7 @@ from .errors import InvalidRule, UnknownRule
 from .recording import Recording
 from .rule_confidence import calibrated
 
-#: Phases of a step, in the order in which they happen; a finding of an earlier phase is nearer to the root.
+#: Phases of a step, in order; a finding of an earlier phase is nearer to the root cause.
 CONFIGURATION, FORWARD, LOSS, BACKWARD, OPTIMIZER = range(5)
 
 #: What the first record after a structure carries.
@@ -118,7 +118,7 @@ def rule(
 
     def enter(check: Check) -> Check:
         if name in RULES:
-            raise InvalidRule(f"rule {name!r} is entered twice; give the second one a name of its own")
+            raise InvalidRule(f"rule {name!r} is entered twice; give the second one another name")
         if not (check.__doc__ and fires_on and silent_on and needs):
             raise InvalidRule(f"rule {name!r} lacks one of docstring, needs=, fires_on= and silent_on=")
         RULES[name] = Rule(

@@ -44,8 +44,8 @@ def medians(values: Floats) -> list[float]:
 class Window:
     """The newest finite values of one scalar; other values are never added.
 
-    They are kept in order of time, in order of size once somebody asks for the median, and so are their differences
-    once somebody asks for the noise; then every median costs nothing and learning next to nothing.
+    They are kept in order of time. The first call of `median` also sorts them, the first call of `noise` sorts their
+    differences; from then on a median costs nothing, and adding a value next to nothing.
 
     Args:
         length: How many values are kept.
@@ -175,9 +175,9 @@ class Streaks:
         return self.lengths
 
 
-#: Deviations from which a value is not learned as usual at once; as far out as `loss-spike` asks for.
+#: Values with more deviations are not learned at once; the limit of `loss-spike`.
 _STRANGE: Final = 8.0
-#: So many strange values in a row are the new level (our choice: four times what a rule waits for).
+#: After this many strange values in a row they are the new level (our choice: four times the wait of a rule).
 _ACCEPTED: Final = 12
 #: Smallest spread as a share of the usual value, and in decades on the logarithmic scale; under 5 % nothing is unusual.
 _LEAST: Final = 0.02

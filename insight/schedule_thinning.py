@@ -11,8 +11,8 @@ __all__ = ["Decision", "ScheduleThinning", "thinning_of"]
 
 #: Decisions that are read: the newest; a run makes one only when nine steps or more were timed.
 _DECISIONS: Final = 10_000
-#: Decisions of a stretch that are told, its first and the newest (our choice: a few lines of a terminal).
-_TOLD: Final = 3
+#: Decisions that are shown: the first and the newest (our choice: a few lines of a terminal).
+_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class ScheduleThinning:
         """Yield how much was left out, decision by decision."""
         first, *later = self.decisions
         yield f"one in {first.factor} due steps (a recorded one had cost {_percent(first.share)} of a step)"
-        newest = later[max(len(later) - _TOLD + 1, 0) :]
+        newest = later[max(len(later) - _SHOWN + 1, 0) :]
         rest = len(later) - len(newest)
         if rest:
             yield f"{rest} more decision{'s' if rest > 1 else ''}"
@@ -84,7 +84,7 @@ def thinning_of(store: Store, run: str, ranks: Sequence[int] = (0,)) -> Schedule
 
     Args:
         run: Its id.
-        ranks: The ranks that are asked.
+        ranks: The ranks to read.
     """
     found = (_of_rank(store, run, rank) for rank in ranks)
     return max(

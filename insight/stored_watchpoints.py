@@ -26,7 +26,7 @@ def watch_series(store: Store, run: Run, conditions: Sequence[str], *, rank: int
     Raises:
         InvalidName: A condition is not understood.
     """
-    return _asked(store.replay(run.id, rank=rank), conditions, rank)
+    return _findings(store.replay(run.id, rank=rank), conditions, rank)
 
 
 def watch_dumps(
@@ -45,10 +45,10 @@ def watch_dumps(
         StoreUnavailable, StoreDamaged: A file is not there, or not what was written.
     """
     events = sorted(store.events(run.id, rank=rank, kind="tensor", limit=_ALL), key=_moment)
-    return _asked((_record(list(group), blobs) for _, group in groupby(events, _moment)), conditions, rank)
+    return _findings((_record(list(group), blobs) for _, group in groupby(events, _moment)), conditions, rank)
 
 
-def _asked(records: Iterator[StepRecord], conditions: Sequence[str], rank: int) -> tuple[Finding, ...]:
+def _findings(records: Iterator[StepRecord], conditions: Sequence[str], rank: int) -> tuple[Finding, ...]:
     engine = Engine(rules_with({}, {"watchpoints": list(conditions)}), rank=rank)
     return tuple(finding for record in records for finding in engine.observe(record))
 

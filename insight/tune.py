@@ -240,8 +240,8 @@ def _trial(optuna: ModuleType, attempt: Attempt, store: Store, state: State, val
     except RunNotFound:
         if state != "failed":
             raise RunNotFound(
-                f"trial {attempt.number} has recorded no run {attempt.name!r}; pass run=attempt.name, and this store, "
-                f"to watch"
+                f"trial {attempt.number} has recorded no run {attempt.name!r}; pass run=attempt.name and this store to "
+                f"watch"
             ) from None
     return Trial(
         number=attempt.number,

@@ -47,7 +47,7 @@ def watchpoints_of(config: Mapping[str, Json]) -> tuple[Watchpoint, ...]:
     names = [watchpoint.name for watchpoint in found]
     for name in names:
         if names.count(name) > 1:
-            raise InvalidRule(f"watchpoint {name!r} is there twice; give one of them a name of its own")
+            raise InvalidRule(f"watchpoint {name!r} is there twice; give one of them another name")
     return tuple(found)
 
 
@@ -208,7 +208,7 @@ def _padded(before: Floats, shape: tuple[int, ...]) -> Floats:
     return padded
 
 
-#: What the names of their rules begin with.
+#: The prefix of the names of watchpoint rules.
 PREFIX = "watchpoint/"
 
 

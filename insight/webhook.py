@@ -44,7 +44,7 @@ class Webhook:
             raise InvalidRule(f"webhook {url!r} must be an address that starts with http:// or https://")
         self._listener, self._url, self._timeout_s = listener, url, timeout_s
         self._least = SEVERITIES.index(severity)
-        self._told: set[FindingKey] = set()
+        self._sent_keys: set[FindingKey] = set()
         self._waiting: deque[bytes] = deque()
         self._wake = threading.Event()
         self._is_over = False
@@ -78,8 +78,8 @@ class Webhook:
     def _sent(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         found = tuple(findings)
         for finding in found:
-            if SEVERITIES.index(finding.severity) >= self._least and finding.key not in self._told:
-                self._told.add(finding.key)
+            if SEVERITIES.index(finding.severity) >= self._least and finding.key not in self._sent_keys:
+                self._sent_keys.add(finding.key)
                 self._send(finding)
         return found
 
@@ -113,5 +113,5 @@ class Webhook:
                 self._fails = False
         except (URLError, HTTPException, OSError, ValueError) as error:
             if not self._fails:
-                _log.warning("webhook %s cannot be told: %s", urlsplit(self._url).netloc, error)
+                _log.warning("webhook %s cannot be reached: %s", urlsplit(self._url).netloc, error)
             self._fails = True

@@ -103,8 +103,8 @@ def compare_dumps(
 ) -> Iterator[DumpedPair]:
     """Yield the tensors that both runs dumped, in the order in which the first run made them.
 
-    Hooks tell it: of a step the weights that it began with, inputs and outputs as they came, gradients with respect to
-    outputs as they came back, gradients of parameters from the last module to the first.
+    Hooks record that order: the weights at the step's begin, inputs and outputs in forward order, gradients of outputs
+    in backward order, gradients of parameters from the last module to the first.
 
     Raises:
         StoreUnavailable, StoreDamaged: A file is not there, or not what was written.

@@ -18,7 +18,7 @@ from .pairing import Alignment, ComparedStep, TensorPair, align, by_step, tensor
 
 __all__ = ["RULE", "WINDOW", "Departure", "departures", "diagnose_against"]
 
-#: Steps over whose median a number is judged, and for which others are waited for once one has left.
+#: Steps of the median by which a number is judged, and steps to wait for other departures after the first.
 WINDOW = 15
 #: By subject and statistic, the factor beyond which a number has left the good run's. Measured: the numbers of 41 pairs
 #: of seeds of one training, in eleven families (dense, convolutional, recurrent, attention, experts, policies,
@@ -31,7 +31,7 @@ _LIMITS = {
     ("activation", "l2_norm"): 12.0,
     ("update", "ratio_to_weight"): 4.0,
 }
-#: Of these only matrices are asked: a norm of few elements may be anything; that of one bias differed twelvefold.
+#: Of these only matrices are compared: a norm of few elements may be anything; that of one bias differed twelvefold.
 _OF_MATRICES = frozenset({"weight", "update"})
 #: What is below this share of the good run's first value counts as that much: a converged loss may be any small number.
 _FLOOR = 0.01
@@ -159,7 +159,7 @@ def _departure(tensor: TensorPair, statistic: str, course: _Course, limit: float
     )
 
 
-#: What findings that come from the comparison are called.
+#: The rule name of findings that come from the comparison.
 RULE = "reference"
 #: None of 26 pairs of healthy trainings left each other's course, one of each of a seed on which no limit was measured:
 #: Laplace's rule of succession.

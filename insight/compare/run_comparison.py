@@ -200,7 +200,7 @@ _SEEDS: Final = {
     "cuda": "torch.manual_seed(0)",
     "mindscope": "mindscope.framework.set_seed(0)",
 }
-#: Values that differ by more are told apart by four digits.
+#: Values that differ by more than this are shown with four digits.
 _VISIBLE = 1e-2
 
 
@@ -255,7 +255,11 @@ def _number(value: float) -> Json:
 
 def render_comparison(found: Comparison) -> str:
     """Return the comparison for a terminal: where the runs diverge, and which settings differ."""
-    lines = [f"{found.runs[0]} rank {found.ranks[0]}  against  {found.runs[1]} rank {found.ranks[1]}", "", _said(found)]
+    lines = [
+        f"{found.runs[0]} rank {found.ranks[0]}  against  {found.runs[1]} rank {found.ranks[1]}",
+        "",
+        _verdict_text(found),
+    ]
     if found.first is not None:
         word = "noise before" if found.verdict == "diverged" else "rounding explains"
         lines += ["", f"   {_line(found.first, word)}"]
@@ -278,7 +282,7 @@ def render_comparison(found: Comparison) -> str:
     return "\n".join(lines)
 
 
-def _said(found: Comparison) -> str:
+def _verdict_text(found: Comparison) -> str:
     count = f"{found.common} common steps compared, {found.values:,} values"
     if found.verdict == "identical":
         return f"identical: {count}, equal to the bit"

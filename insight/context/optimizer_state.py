@@ -131,7 +131,7 @@ def options_of(context: StepContext, slot: str, sites: list[str]) -> tuple[Float
 
 #: Steps in a row in which it must have held before a step in which it does not means anything: options that are not
 #: recorded (a penalty, a scale, a hook behind ours) break it from the start.
-_HELD = 5
+_FITTED = 5
 #: Of the norm of the whole slot: more than this is one element.
 _SINGLE = 0.9
 
@@ -156,7 +156,7 @@ class _Slot:
     options: tuple[Floats, Floats, Floats] = field(default_factory=lambda: (np.zeros(0), np.zeros(0), np.zeros(0)))
     checked: ModelIndex | None = None
     is_known: bool = False
-    held: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    fit_lengths: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 @dataclass(slots=True)
@@ -168,7 +168,7 @@ class Recurrence:
 
     def keeps(self, site: str) -> bool:
         """Return whether a slot of the parameter followed its recurrence in the newest checked record."""
-        return any(site in rows.sites and lengths[rows.sites.index(site)] > _HELD for rows, lengths in self.kept)
+        return any(site in rows.sites and lengths[rows.sites.index(site)] > _FITTED for rows, lengths in self.kept)
 
     def broken(self, context: StepContext) -> list[StateBreak]:
         """Return the parameters whose state followed its recurrence for five steps or more and does not in this one."""
@@ -185,7 +185,7 @@ class Recurrence:
                 continue
             means = table.column("mean")
             found.extend(self._of(context, slot, memory))
-            self.kept.append((table.rows, memory.held))
+            self.kept.append((table.rows, memory.fit_lengths))
             memory.step = memory.moved = context.step
             memory.before = means if table.is_whole else np.where(table.present, means, np.nan)
             if slot == MOMENTUM_SLOT:
@@ -209,7 +209,7 @@ class Recurrence:
                 window.learn(records)
                 table = lookahead.context.table(slot)
                 assert table is not None  # or there was no window
-                self.kept.append((table.rows, self.slots[slot].held))
+                self.kept.append((table.rows, self.slots[slot].fit_lengths))
 
         return SkipWindow(min((window.records for _, window in windows), default=len(lookahead)), learn)
 
@@ -221,19 +221,22 @@ class Recurrence:
         if table is None or not _can_be_judged(context, slot, table, memory):
             return
         if some(anew := context.changes.behind(memory.moved, table.rows.sites)):
-            memory.before, memory.held = np.where(anew, np.nan, memory.before), np.where(anew, 0, memory.held)
+            memory.before, memory.fit_lengths = (
+                np.where(anew, np.nan, memory.before),
+                np.where(anew, 0, memory.fit_lengths),
+            )
         terms = _terms(context, slot, memory)
         misfit = np.abs(terms.current - terms.expected)
         judged: Mask = np.isfinite(misfit) & (terms.current != terms.before)
         if not table.is_whole or table.holds_non_finite:
             judged &= table.present & ~table.non_finite
         fits = misfit <= terms.scale
-        broken = judged & ~fits & (memory.held >= _HELD)
-        memory.held = np.where(judged, np.where(fits, memory.held + 1, 0), memory.held)
+        broken = judged & ~fits & (memory.fit_lengths >= _FITTED)
+        memory.fit_lengths = np.where(judged, np.where(fits, memory.fit_lengths + 1, 0), memory.fit_lengths)
         if not some(broken):
             return
         if terms.has_one_reason(judged & ~fits):
-            memory.held[:] = 0
+            memory.fit_lengths[:] = 0
             return
         first_steps = np.abs(terms.current - terms.gain * terms.fed) <= terms.scale
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -242,7 +245,7 @@ class Recurrence:
             yield StateBreak(
                 site=table.rows.sites[row],
                 slot=slot.removeprefix("optimizer/"),
-                came=float(terms.current[row]),
+                value=float(terms.current[row]),
                 expected=float(terms.expected[row]),
                 peak=float(sizes[row]),
                 together=int(broken.sum()),
@@ -281,7 +284,7 @@ def _slot_skip_window(lookahead: Lookahead, slot: str, memory: _Slot) -> SkipWin
         return None  # the first cannot be judged, and those after it can
 
     def learn(records: int) -> None:
-        memory.held = memory.held + judged[:records].sum(axis=0)
+        memory.fit_lengths = memory.fit_lengths + judged[:records].sum(axis=0)
         memory.step = memory.moved = steps[records]
         memory.before = means[records - 1]
         if slot == MOMENTUM_SLOT:
@@ -293,10 +296,10 @@ def _slot_skip_window(lookahead: Lookahead, slot: str, memory: _Slot) -> SkipWin
 def _can_be_judged(context: StepContext, slot: str, table: Table, memory: _Slot) -> bool:
     """Return whether the step before and an option of the slot are known; grow the memory to the table's rows."""
     count = len(table.rows.sites)
-    if len(memory.held) < count:
-        memory.held = np.pad(memory.held, (0, count - len(memory.held)))
+    if len(memory.fit_lengths) < count:
+        memory.fit_lengths = np.pad(memory.fit_lengths, (0, count - len(memory.fit_lengths)))
     if memory.step != context.step - 1 or len(memory.before) != count:
-        memory.held[:] = 0
+        memory.fit_lengths[:] = 0
         return False
     if memory.checked is not context.model or len(memory.options[0]) != count:
         memory.checked, memory.options = context.model, options_of(context, slot, table.rows.sites)

@@ -67,7 +67,7 @@ class StateBreak:
 
     Args:
         slot: Of the optimizer.
-        came: Mean of the slot; `expected` what it must be.
+        value: Mean of the slot; `expected`: what it must be.
         peak: Largest element over the norm of the slot: 1 where a single element was hit.
         together: How many parameters broke in this step.
         is_of_a_first_step: Whether it is what the gradient alone makes of no state at all.
@@ -75,7 +75,7 @@ class StateBreak:
 
     site: str
     slot: str
-    came: float
+    value: float
     expected: float
     peak: float
     together: int

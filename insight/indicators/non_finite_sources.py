@@ -66,7 +66,7 @@ def _report(context: StepContext, table: Table, row: int) -> Finding:
 #: What a record with a traced operation carries.
 TRACED: Final = "event/first_bad_operation"
 #: The source of a traced operation whose inputs were bad already.
-_GIVEN: Final = "its inputs were not finite already"
+_BAD_INPUTS: Final = "its inputs were not finite already"
 _SUSPECTS: Final = (
     "log or sqrt of a negative number, division by a sum that can be zero, exp of a large number, 0 x Inf; in float16 "
     "a value above 65504 is enough: compute it in float32"
@@ -113,9 +113,9 @@ class Origin:
             f"from an earlier checkpoint, since the weights have been lost"
         )
 
-    def mend(self, where: str) -> str:
+    def suspects(self, where: str) -> str:
         """Return what to look for in the traced operation, or in the operation `where` if none was traced."""
-        if self.event is not None and self.event.data.get("source") == _GIVEN:
+        if self.event is not None and self.event.data.get("source") == _BAD_INPUTS:
             return "look at the source of that operation's inputs: the data, or weights that were set between two steps"
         return f"check {f'the operations {where}' if self.event is None else 'the traced operation'} for {_SUSPECTS}"
 

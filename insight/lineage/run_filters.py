@@ -53,7 +53,7 @@ def parse_condition(text: str) -> Condition:
     """Parse a condition such as `lr > 0.01`, `state = finished` or `name ~ gpt*`.
 
     Raises:
-        WrongCondition: It does not read so, or an order is asked of what is no number.
+        WrongCondition: The text has another form, or compares the order of something that is not a number.
     """
     found = _FORM.fullmatch(text)
     if found is None:
@@ -61,7 +61,7 @@ def parse_condition(text: str) -> Condition:
     field, operator, value = found.groups()
     operator = "=" if operator == "==" else operator
     if operator in _NUMERIC and _number(value) is None:
-        raise WrongCondition(f"condition {text!r} compares with {value!r}, which is no number; use = or ~ for words")
+        raise WrongCondition(f"condition {text!r} compares with {value!r}, which is not a number; use = or ~ for words")
     return Condition(field, operator, value)
 
 
@@ -97,7 +97,7 @@ def resolve(field: str, known: Sequence[str]) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise UnknownField(f"field {field!r} may be any of {', '.join(found)}; write one of them")
+        raise UnknownField(f"field {field!r} is ambiguous; write one of {', '.join(found)}")
     short = {name.rpartition(".")[2]: name for name in known}
     raise UnknownField(f"no run has a field {field!r}{nearest(field, [*known, *short])}")
 

@@ -91,12 +91,12 @@ def memory_use(
 
 def _resident(store: Store, run: str, rank: int, structure: Structure) -> Iterator[MemoryPart]:
     """Return the memory that is allocated through the whole step; count each storage, gradient and slot once."""
-    is_told = len({info.storage for info in structure.parameters}) > 1  # which parameters share memory
-    once: dict[int | str, ParameterInfo] = {}
+    shows_sharing = len({info.storage for info in structure.parameters}) > 1  # which parameters share memory
+    unique: dict[int | str, ParameterInfo] = {}
     for info in structure.parameters:
-        once.setdefault(info.storage if is_told else info.site, info)
-    sizes = {info.site: _size(info) for info in once.values()}
-    trained = {info.site for info in once.values() if info.requires_grad and info.group is not None}
+        unique.setdefault(info.storage if shows_sharing else info.site, info)
+    sizes = {info.site: _size(info) for info in unique.values()}
+    trained = {info.site for info in unique.values() if info.requires_grad and info.group is not None}
     slots = [layout.sites for layout in store.layouts(run, rank=rank) if layout.subject.startswith("optimizer/")]
     found = {
         "parameters": sum(sizes.values()),

@@ -119,5 +119,5 @@ def check(context: StepContext, memory: _DataloaderBoundState) -> Iterator[Findi
 def _evaluates(context: StepContext) -> bool:
     """Return whether the model was evaluated in this record's step, or right after it."""
     modes = [mode for event in context.events("forward_modes") for mode in items(event, "forwards")]
-    is_told = any(mode.get("training") is False for mode in modes)
-    return is_told or any(name.startswith("validation/") for name in context.record.scalars)
+    has_evaluated = any(mode.get("training") is False for mode in modes)
+    return has_evaluated or any(name.startswith("validation/") for name in context.record.scalars)

@@ -134,7 +134,8 @@ def _without_requires_grad(context: StepContext, memory: _FrozenParameterState) 
                 "values_of_the_model": total,
             },
             severity="info" if deliberate or _is_beside(context, site) else "warning",
-            explanation=f"{_names(listed)} of {display_site(shown)} {_do(listed)} not require a gradient, so no step "
+            explanation=f"{_names(listed)} of {display_site(shown)} {_auxiliary(listed)} not require a gradient, so "
+            "no step "
             f"will ever change {'them' if len(listed) > 1 else 'it'}"
             + ("; most of the model is frozen, as in fine-tuning" * deliberate),
             advice="decide what you intend: to train it, set requires_grad = True before the optimizer is made; to "
@@ -218,5 +219,5 @@ def _names(items: tuple[ParameterInfo, ...]) -> str:
     return ", ".join(names) if len(names) <= 3 else f"{len(names)} parameters"
 
 
-def _do(items: tuple[ParameterInfo, ...]) -> str:
+def _auxiliary(items: tuple[ParameterInfo, ...]) -> str:
     return "do" if len(items) > 1 else "does"

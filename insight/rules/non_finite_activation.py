@@ -124,5 +124,5 @@ def _reason(context: StepContext, site: str, memory: _NonFiniteActivationState) 
             "every module that finished before it in this step was finite, so this module, or an operation before it, "
             "makes them"
         )
-        advice = origin.mend("inside this module")
+        advice = origin.suspects("inside this module")
     return why, origin.advice(context, advice)

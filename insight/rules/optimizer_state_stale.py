@@ -118,7 +118,7 @@ def check(context: StepContext, memory: _StaleOptimizerState) -> Iterator[Findin
     lost = list(_lost(context))
     yield from (*anew, *lost)
     if not anew:
-        yield from _broken(context, memory, is_told=bool(lost))
+        yield from _broken(context, memory, is_reported=bool(lost))
     beyond = {excess.site: excess for excess in context.beyond_adam if excess.is_of_adam}
     if context.table("update") is None:
         return
@@ -141,23 +141,23 @@ def check(context: StepContext, memory: _StaleOptimizerState) -> Iterator[Findin
     memory.before = {site: memory.before.get(site, context.step) for site in beyond}
 
 
-def _broken(context: StepContext, memory: _StaleOptimizerState, *, is_told: bool) -> Iterator[Finding]:
+def _broken(context: StepContext, memory: _StaleOptimizerState, *, is_reported: bool) -> Iterator[Finding]:
     """Yield a finding for replaced state; a single element of a single parameter is left to another rule."""
     broken = [fault for fault in context.broken_state if fault.site not in memory.reported]
-    if is_told or not broken or is_a_hit(broken):
+    if is_reported or not broken or is_a_hit(broken):
         memory.reported.update(fault.site for fault in broken)
         return
     memory.reported.update(fault.site for fault in broken)
-    worst = max(broken, key=lambda found: abs(found.came - found.expected) / max(abs(found.expected), 1e-300))
+    worst = max(broken, key=lambda found: abs(found.value - found.expected) / max(abs(found.expected), 1e-300))
     known = tuple(context.model.parameters[fault.site] for fault in broken if fault.site in context.model.parameters)
     site = "" if len(broken) > 1 and len(known) == len(context.model.parameters) else worst.site
     others = f" and of {len(broken) - 1} more parameters" if len(broken) > 1 else ""
     yield context.finding(
         site,
         f"optimizer/{worst.slot}/mean",
-        {"mean": worst.came, "expected": worst.expected, "parameters": len(broken)},
+        {"mean": worst.value, "expected": worst.expected, "parameters": len(broken)},
         position=_BEFORE,
-        explanation=f"the {worst.slot} of {worst.site}{others} has a mean of {worst.came:.4g} after step "
+        explanation=f"the {worst.slot} of {worst.site}{others} has a mean of {worst.value:.4g} after step "
         f"{context.step}, but the state before and this step's gradient give {worst.expected:.4g}; something other "
         "than the optimizer wrote its state between the two steps",
         advice="look for load_state_dict() on the optimizer inside the loop, state that is cleared, scaled or "

@@ -225,9 +225,9 @@ def _hit(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[F
     yield context.finding(
         fault.site,
         f"optimizer/{fault.slot}/max",
-        {"mean": fault.came, "expected": fault.expected, "share_of_the_norm": fault.peak},
+        {"mean": fault.value, "expected": fault.expected, "share_of_the_norm": fault.peak},
         explanation=f"after step {context.step} a single element makes up {fault.peak:.0%} of the {fault.slot} of "
-        f"{fault.site}; its mean is {fault.came:.4g}, but the state before and this step's gradient give "
+        f"{fault.site}; its mean is {fault.value:.4g}, but the state before and this step's gradient give "
         f"{fault.expected:.4g}",
         advice="look for code that writes to single elements; if there is none, test this host's memory and device, "
         "and go back to an earlier checkpoint",

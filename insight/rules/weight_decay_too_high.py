@@ -122,7 +122,7 @@ def check(context: StepContext, memory: _WeightDecayTooHighState) -> Iterator[Fi
     before, memory.before = memory.before, norms
     pace = _pace(before, norms)
     length = memory.streak.update(pace >= _PACE, context.step)
-    if not length or length < (1 if _told(context) >= _PACE else _LASTING):
+    if not length or length < (1 if _declared_decay(context) >= _PACE else _LASTING):
         return
     memory.is_reported = True
     yield _report(context, memory, memory.decay, pace, float(np.nanmedian(norms / memory.first)))
@@ -148,7 +148,7 @@ def _before(context: StepContext, table: Table, rows: NDArray[np.intp]) -> Float
         return np.asarray((update.column("l2_norm") / update.column("ratio_to_weight"))[rows], dtype=np.float64)
 
 
-def _told(context: StepContext) -> float:
+def _declared_decay(context: StepContext) -> float:
     """Return the largest product of rate and decay, by the options of the groups whose decay acts at once."""
     found, index = 0.0, 0
     for optimizer in context.model.structure.optimizers:

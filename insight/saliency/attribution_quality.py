@@ -141,7 +141,7 @@ def localisation(importance: Array, region: NDArray[np.bool_]) -> Localisation:
     """
     field, marked = np.asarray(importance, np.float64), np.asarray(region, np.bool_)
     if field.shape != marked.shape or not marked.any():
-        raise ValueError(f"region expects shape {field.shape} and a place that is marked, got {marked.shape}")
+        raise ValueError(f"region expects shape {field.shape} and at least one marked point, got {marked.shape}")
     positive = np.maximum(field, 0.0)
     whole = float(positive.sum())
     largest = np.argsort(-field.ravel(), kind="stable")

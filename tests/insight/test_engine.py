@@ -39,8 +39,8 @@ def test_calls_of_one_module_are_rows_of_their_own():
 
 
 def test_a_block_that_is_the_whole_table_is_not_copied():
-    one = block("ab", [1, 2])
-    assert np.shares_memory(SubjectRows(one.layout).table([one]).values, one.values)
+    part = block("ab", [1, 2])
+    assert np.shares_memory(SubjectRows(part.layout).table([part]).values, part.values)
 
 
 def broken(context, memory):

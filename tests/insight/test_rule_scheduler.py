@@ -43,7 +43,8 @@ class Training:
         self.state, self.weights = np.full(len(WEIGHTS), 0.01), np.full(len(WEIGHTS), 1.0)
         subjects = ("activation", "activation_grad", "gradient", "weight", "update", f"optimizer/{SLOT[kind]}")
         self.layouts = {
-            one: layout(one, NAMES if one.startswith("activation") else WEIGHTS) for one in (*subjects, "batch")
+            subject: layout(subject, NAMES if subject.startswith("activation") else WEIGHTS)
+            for subject in (*subjects, "batch")
         } | {"batch": layout("batch", ("",)), "batch/eval": layout("batch/eval", ("",))}
 
     def _values(self, subject):
@@ -55,7 +56,7 @@ class Training:
 
     def record(self, step):
         gradient, update, weight, slot = (
-            self._values(one) for one in ("gradient", "update", "weight", f"optimizer/{SLOT[self.kind]}")
+            self._values(subject) for subject in ("gradient", "update", "weight", f"optimizer/{SLOT[self.kind]}")
         )
         self.weights = self.weights * 0.999
         weight[:, 0], update[:, 3:5] = self.weights, (-5e-4, 5e-4)
@@ -66,8 +67,8 @@ class Training:
             self.state = 0.999 * self.state + 0.001 * gradient[:, 0] ** 2 / 64
         slot[:, 1] = self.state
         made = {"gradient": gradient, "update": update, "weight": weight, f"optimizer/{SLOT[self.kind]}": slot}
-        for one in ("activation", "activation_grad", "batch"):
-            made[one] = self._values(one)
+        for subject in ("activation", "activation_grad", "batch"):
+            made[subject] = self._values(subject)
         if step % 7 == 6:
             made["batch/eval"] = self._values("batch/eval")
         scalars = {"loss": 2.0 * 0.99**step + 0.01 * self.random.normal(), "learning_rate": 1e-3, "step_seconds": 0.01}
@@ -77,7 +78,7 @@ class Training:
         return self._accident(record, made) if self.random.random() < self.accidents else self._whole(record, made)
 
     def _whole(self, record, made):
-        return replace(record, blocks=tuple(Block(self.layouts[one], values) for one, values in made.items()))
+        return replace(record, blocks=tuple(Block(self.layouts[subject], values) for subject, values in made.items()))
 
     def _accident(self, record, made):
         subject = str(self.random.choice(list(made)))
@@ -105,11 +106,11 @@ class Training:
 def remembered(value):
     """Plain values of all that a memory holds, whatever its classes."""
     if isinstance(value, dict):
-        return {repr(key): remembered(one) for key, one in value.items()}
+        return {repr(key): remembered(item) for key, item in value.items()}
     if isinstance(value, set | frozenset):
         return sorted(map(repr, value))
     if isinstance(value, list | tuple | deque):
-        return [remembered(one) for one in value]
+        return [remembered(item) for item in value]
     if isinstance(value, ModelIndex | SubjectRows):
         return type(value).__name__
     if isinstance(value, np.ndarray):
@@ -130,7 +131,7 @@ def run(structure, records, lengths):
         few = records[at : at + size]
         if size > 1:
             engine.foresee(few)
-        found += [engine.observe(one) for one in few]
+        found += [engine.observe(record) for record in few]
         at += size
     engine.foresee(())
     found.append(engine.observe(StepRecord(10**6, 0.0)))  # closes all skip windows

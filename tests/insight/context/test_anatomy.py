@@ -31,9 +31,9 @@ def test_embeddings_biases_and_gains_are_no_matrices():
 
 def test_parameters_are_gathered_under_the_widest_module_that_holds_no_others():
     model = ModelIndex(MODEL)
-    both = tuple(model.parameters[name] for name in ("block.up.weight", "block.down.weight"))
-    assert list(model.gather(both)) == ["block"]
-    assert list(model.gather(both[:1])) == ["block.up"]
+    infos = tuple(model.parameters[name] for name in ("block.up.weight", "block.down.weight"))
+    assert list(model.gather(infos)) == ["block"]
+    assert list(model.gather(infos[:1])) == ["block.up"]
 
 
 def test_running_statistics_are_not_meant_to_be_trained():

@@ -45,8 +45,8 @@ def test_what_is_not_finite_is_neither_judged_nor_learned(value):
 
 def test_positive_values_are_judged_in_decades():
     values = [10.0 ** (0.1 * (-1) ** step) for step in range(30)]
-    one, scaled = learned(values, is_log=True), learned([1e-6 * value for value in values], is_log=True)
-    assert one.update(100.0) == pytest.approx(scaled.update(1e-4))
+    baseline, scaled = learned(values, is_log=True), learned([1e-6 * value for value in values], is_log=True)
+    assert baseline.update(100.0) == pytest.approx(scaled.update(1e-4))
 
 
 def test_a_streak_begins_anew_after_an_exception():

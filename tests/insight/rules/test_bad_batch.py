@@ -34,8 +34,8 @@ def test_a_strange_batch_is_said_in_its_own_step_and_confirmed_in_the_next():
 
 def test_what_stays_is_taken_back_to_a_notice():
     found, kept = told((4.0,) * 9, (90.0,) * 9)
-    assert [one.severity for (one,) in found.values()] == ["warning", "info"]
-    assert [one.severity for one in kept] == ["info"]
+    assert [finding.severity for (finding,) in found.values()] == ["warning", "info"]
+    assert [finding.severity for finding in kept] == ["info"]
     assert "not a single bad batch" in kept[0].explanation
 
 

@@ -105,7 +105,7 @@ def spoilt_backward(more=(), *, is_direct=False):
     """The finding of a backward pass that spoils the gradient between the output of `root` and that of `first`."""
     model = chain("first:Dense", "root:Dense")
     if is_direct:
-        model = replace(model, modules=tuple(replace(one, direct=one.inputs) for one in model.modules))
+        model = replace(model, modules=tuple(replace(module, direct=module.inputs) for module in model.modules))
     return gradient_finding({**BACKWARD, **dict(more)}, model=model)
 
 
