@@ -4,9 +4,10 @@ from typing import Final
 
 from .calibration import NAMED
 
-#: Runs that the rule's own word counts for: with none measured it stands, with twenty it hardly matters (our choice).
+#: Runs that the rule's stated confidence counts for: without measured runs it decides, with twenty it hardly matters
+#: (our choice).
 _WORTH: Final = 2
-#: Of a share of at most a few hundred runs, more digits would say nothing.
+#: Digits of a share of at most a few hundred runs.
 _DIGITS: Final = 3
 
 

@@ -12,7 +12,7 @@ from .pairing import align
 __all__ = ["DumpedPair", "TensorDifference", "compare_dumps", "compare_tensors"]
 
 _ALL = 1_000_000_000
-#: The order in which a step brings tensors forth; weights are those that it begins with.
+#: The order in which a step computes dumped tensors; weights are those at the step's begin.
 _PHASES = {"weight": 0, "input": 1, "activation": 1, "activation_grad": 2, "gradient": 3}
 
 

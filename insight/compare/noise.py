@@ -117,16 +117,16 @@ class NoiseFloor:
 
 
 _UNITS = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-#: What a sum of a run that does not tell its parameters may have; our choice, above most networks'.
+#: Terms of a sum in a run that did not record its parameters; our choice, above most networks.
 _LONG = 2**14
 #: Room for other machines and networks than those measured; our choice.
 _MARGIN = 4.0
-#: More than this, and more than rounding explains, is another computation for certain; our choice: the largest bound of
-#: the networks above is a tenth of it.
+#: Beyond this, and beyond what rounding explains, the computations differ for certain; our choice: the largest bound
+#: of the networks above is a tenth of it.
 CERTAIN = 1e-3
-#: Subjects of a parameter that are made of its gradient.
+#: Subjects of a parameter that depend on its gradient.
 _OF_PARAMETERS = frozenset({"gradient", "optimizer", "update", "weight"})
-#: Statistics whose distance is measured against the size of the tensor already, or has none.
+#: Statistics whose distance is relative to the size of the tensor already, or that have none.
 _RELATIVE = frozenset({"l2_norm", "mean", "min", "max", "zeros", "nans", "pos_infs", "neg_infs", "size", "abs_max"})
 
 

@@ -13,7 +13,7 @@ from ...storage import Block, StepRecord, Structure
 
 __all__ = ["Alignment", "ComparedStep", "RecordPair", "TensorPair", "align", "by_step", "in_step", "tensors"]
 
-#: What wrappers put in front of names: DataParallel and DDP, torch.compile, FSDP.
+#: Prefixes that wrappers add to names: DataParallel and DDP, torch.compile, FSDP.
 _PREFIXES = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 
 
@@ -104,9 +104,9 @@ def _aligned(
     )
 
 
-#: Scalars and statistics that tell of the machine, not of the training, and names of contents, which have no distance.
+#: Suffixes of scalars and statistics that describe the machine, and of checksums, which have no distance.
 _CLOCKS = ("seconds", "_s", "per_second", "throughput", "memory", "bytes", "checksum")
-#: The order in which a step brings things forth; what is not named comes last.
+#: The order in which a step computes its subjects; others come last.
 _PHASES = {
     "batch": 0,
     "target": 0,

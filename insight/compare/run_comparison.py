@@ -17,7 +17,7 @@ __all__ = ["Comparison", "compare", "comparison_to_json", "render_comparison"]
 
 Verdict = Literal["identical", "within_noise", "unclear", "diverged", "different_start", "incomparable"]
 
-#: Steps from which the noise is learned when the runs are not equal to the bit. Our choice: three bear one odd step.
+#: Steps from which the noise is learned if the runs are not bit-equal. Our choice: three tolerate one odd step.
 _LEARN = 3
 _MOST = 20
 
@@ -192,7 +192,7 @@ def _divergence(record: StepRecord, tensor: TensorPair, column: int, gap: float,
 
 
 _SHOWN = 12
-#: What seeds a generator, by the name under which its state is recorded.
+#: The call that seeds each generator, by the name of its recorded state.
 _SEEDS: Final = {
     "python": "random.seed(0)",
     "numpy": "numpy.random.seed(0)",

@@ -15,7 +15,7 @@ Area = Literal[
     "start", "data", "argument", "configuration", "tags", "environment", "optimizer", "parameter", "module", "run"
 ]
 
-#: What differs between any two processes, and tells nothing.
+#: Fields that differ between any two processes.
 _TRIVIAL = frozenset({"pid", "started"})
 
 
@@ -117,11 +117,11 @@ def _json(value: object) -> Json:
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
-#: How the name of a difference between the states of two generators begins; their own name follows.
+#: Prefix of the name of a difference between generator states; the generator's name follows.
 GENERATOR: Final = "random state of "
-#: Of every batch that the model was called with, and of its labels.
+#: Checksums of every batch and its labels, and their names.
 _FED = (("scalar/batch/checksum", "the batch"), ("scalar/target/checksum", "the labels"))
-#: Points of a series that are read; of a longer one a sample of its steps. Our choice: some tens of megabytes.
+#: Points of a series that are read; longer series are sampled. Our choice: some tens of megabytes.
 _LOOKED_AT = 1_000_000
 
 

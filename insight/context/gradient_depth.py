@@ -10,9 +10,9 @@ from .model_index import ModelIndex
 from .record_burst import StackedSubject
 from .subject_table import Table
 
-#: Ratios nearer to one than this are of no interest, and their order is not computed.
+#: Ratios closer to one than this are not reported, and their order is not computed.
 _PLAIN = 100.0
-#: Matrices with a gradient that make a depth.
+#: Fewest matrices with a gradient for a depth profile.
 _FEWEST = 4
 
 

@@ -17,12 +17,12 @@ from .subject_table import SubjectRows, Table, some
 
 _KINDS = ("sgd", "momentum")
 _BUFFER = "optimizer/momentum_buffer"
-#: Times the bound: weights that an average pulls back, or a projection holds, move a few steps' worth at once; an old
+#: Times the bound: weights that an average pulls back, or a projection holds, move a few steps at once; an old
 #: checkpoint and a flipped bit move hundreds (our choice).
 _DESCENT_SLACK = 10.0
-#: Records in a row that a parameter must have kept to the bound: what somebody writes in every step is meant.
+#: Records in a row in which a parameter must have kept its bound; what is written in every step is intended.
 _KEPT = 5
-#: Of the weights themselves, for their rounding.
+#: Relative rounding of the weights, by dtype.
 _ROUNDING = {"float16": 2.0**-8, "bfloat16": 2.0**-5, "float64": 2.0**-40}
 
 
@@ -126,8 +126,8 @@ def _options(context: StepContext, sites: list[str]) -> tuple[NDArray[np.intp], 
 
 
 _ADAM = ("Adam", "AdamW")
-#: For rounding, for betas that a schedule moves between steps, and for weights that are put back between steps, whose
-#: difference is that of two updates; what is stale exceeds the bound many times (our choice).
+#: Times the bound, for rounding, for betas that a schedule moves, and for weights that are put back between steps;
+#: stale state exceeds the bound many times (our choice).
 _ADAM_SLACK = 2.2
 _EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 

@@ -13,13 +13,13 @@ from .model_index import ModelIndex, group_of
 from .step_context import Lookahead, SkipWindow, StateBreak, StepContext
 from .subject_table import SubjectRows, Table, some
 
-#: Relative misfit that rounding leaves: 1e-6 in float32 trainings of ours, and half a digit of what is narrower.
+#: Relative misfit that rounding leaves, by dtype: 1e-6 in our float32 trainings, half a digit in narrower dtypes.
 _MISFIT = {"float16": 2.0**-8, "bfloat16": 2.0**-5}
 _FITS = 1e-4
-#: An option that was changed, or one factor of all gradients, explains so many rows and more to so many times the
-#: misfit of each; momentum and beta2 below this are no options.
+#: Fewest rows that one changed option, or one factor of all gradients, must explain; the tolerance in misfits; and the
+#: least plausible momentum or beta2.
 _FEWEST, _EXACT, _LEAST_KEPT = 2, 4.0, 0.3
-#: By kind: the slot that holds a mean of squares. Decay that is added to the gradient is left out.
+#: By optimizer: the slot that holds a mean of squares. Optimizers that add weight decay to the gradient are left out.
 _SQUARES = {
     "adam": "exp_avg_sq",
     "adamw": "exp_avg_sq",
@@ -31,7 +31,7 @@ _SQUARES = {
 _MOMENTUM = ("sgd", "momentum")
 MOMENTUM_SLOT = "optimizer/momentum_buffer"
 SLOTS = sorted({*(f"optimizer/{name}" for name in _SQUARES.values()), MOMENTUM_SLOT})
-#: The values of a statistic of a subject, by the rows of the slot.
+#: Returns the values of a statistic of a subject, by the rows of the slot.
 _Columns = Callable[[str, str], Floats]
 
 
@@ -129,10 +129,10 @@ def options_of(context: StepContext, slot: str, sites: list[str]) -> tuple[Float
     return keep, decay, misfit
 
 
-#: Steps in a row in which it must have held before a step in which it does not means anything: options that are not
-#: recorded (a penalty, a scale, a hook behind ours) break it from the start.
+#: Steps in a row in which the recurrence must have held; options that are not recorded (a penalty, a scale, a later
+#: hook) break it from the start.
 _FITTED = 5
-#: Of the norm of the whole slot: more than this is one element.
+#: Share of the norm of the whole slot above which a single element makes the difference.
 _SINGLE = 0.9
 
 

@@ -31,8 +31,8 @@ class once(Generic[_T]):  # noqa: N801  it is written like a decorator
         return value
 
 
-#: Sites above which each record is looked at alone: from there on the numbers of a record take longer than the calls
-#: for it (on 10 to 400 sites bursts took 0.75 to 0.9 of the time, on 1000 sites 1.05).
+#: Sites above which each record is computed alone: beyond this the numbers of a record take longer than the calls
+#: (bursts took 0.75 to 0.9 of the time on 10 to 400 sites, 1.05 on 1000).
 _MOST_SITES = 512
 
 

@@ -7,12 +7,12 @@ from typing import Final
 from ...storage import ROOT_SITE
 from ..context.step_context import StepContext
 
-#: How exactly the loss must be a multiple of the divergence; sums in float32 are good to 1e-5.
+#: Relative error within which the loss is a multiple of the divergence; sums in float32 are exact to 1e-5.
 _EXACT: Final = 1e-3
-#: Records in a row, and times by which the divergence must have varied meanwhile, after which no chance is left: one
-#: number explains that many losses to three digits.
+#: Records in a row, and factor by which the divergence must have varied, so that chance cannot explain one multiple to
+#: three digits.
 _RECORDS, _VARIED = 4, 2.0
-#: Divergences below it are rounding.
+#: Divergences below this are rounding.
 _LEAST: Final = 1e-6
 
 
@@ -51,7 +51,7 @@ class KlPenalty:
         return self.factor < 0 and self.records >= _RECORDS and self.high > _VARIED * self.low
 
 
-#: Of the records so far, and at least so many (our choice: evaluations are rarer, or of more samples than a batch).
+#: Share of the records, and fewest records (our choice: evaluations are rarer, or have more samples than a batch).
 _SHARE, _FEWEST = 0.25, 3
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from ...storage import Event
 from ..event_fields import number, numbers, ranks, words
 
-#: Relative misfit of reduced against local gradients, below which the shares can be believed; rounding gives 1e-6.
+#: Relative misfit of reduced against local gradients below which the shares are trusted; rounding gives 1e-6.
 _FITS = 0.05
-#: Share, times the number of ranks, that counts as none and as one.
+#: Distance of a share, times the number of ranks, from none and from one.
 _NONE, _CLOSE = 0.2, 0.2
 
 

@@ -17,16 +17,16 @@ COLLAPSED: Final = 0.55
 ONE_HOT: Final = 0.05
 #: Weights below the rounding of float32 are exp(-16.6); at twice this distance all keys but the largest are lost.
 LOST_LOGIT: Final = 33.0
-#: Share of the entropy of the first look below which such logits are a harm: one of them alone may be a key that every
-#: query looks at beside others.
+#: Share of the entropy of the first look below which such logits are harmful; one of them alone may be a key that
+#: every query looks at beside others.
 SHARPER: Final = 0.6
 #: Tokens an expert would get of an even load in one look; with 16 chance leaves it without any once in 1e7.
 EXPECTED: Final = 16
-#: Records in a row in which an expert was called with no token, or with every one. Chance alone needs one; but routers
-#: begin anywhere and settle, and a balancing loss needs some steps (our choice).
+#: Records in a row in which an expert was called with no token, or with every one. Chance alone needs one record; but
+#: routers start anywhere and settle, and a balancing loss needs some steps (our choice).
 ALWAYS: Final = 8
-#: Steps over which what two looks see must have lasted: the first looks of a run lie nearer to each other than later
-#: ones, and routers and attention settle in their first steps.
+#: Steps over which two looks must agree: the first looks of a run are closer together than later ones, and routers and
+#: attention settle in their first steps.
 SPAN: Final = 7
 
 

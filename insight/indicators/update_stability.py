@@ -18,15 +18,15 @@ from .routing_collapse import LOST_LOGIT, ONE_HOT, SHARPER
 
 #: Update over weight, per step, that no healthy training was seen to reach.
 LARGE_UPDATE: Final = 0.3
-#: Share of the entropy of the first look below which attention, or a policy, has lost its variety for good; and looks.
+#: Share of the entropy of the first look below which attention, or a policy, has lost its variety; and looks in a row.
 _LOST, _LOOKS = 0.05, 2
-#: Of the first loss, above it.
+#: Share of the first loss above it.
 _THROWN = 0.5
-#: Attention is looked at more often before this step, and settles meanwhile.
+#: Step until which attention settles; it is looked at more often before.
 _SETTLED = 10
-#: Times by which rate and update rise in a leap, and records that must have been seen before it (our choice).
+#: Factor of rate and update in a leap, and records before it (our choice).
 _LEAP, _KNOWN = 10.0, 10
-#: An update of this size is judged by the loss of at most so many records later.
+#: Records after an update of this size whose loss judges it.
 _MEMORY: Final = 20
 _ADAPTIVE: Final = ("adam", "lamb", "rmsprop", "adagrad", "adadelta", "lion", "adafactor", "ftrl")
 
@@ -213,7 +213,7 @@ class Path:
         self.length += update if isfinite(update) else 0.0
 
 
-#: Deviations, and how much the rate may have risen, of a step that is still an ordinary one (our choice).
+#: Deviations of the update, and factor of the rate, up to which a step is ordinary (our choice).
 _STRANGE, _RISE = 6.0, 1.5
 
 

@@ -12,7 +12,7 @@ from .run_filters import known_fields, resolve
 
 __all__ = ["Importance", "correlation", "importance", "variance_share"]
 
-#: Groups that the values of a number are cut into: enough to see a valley, few enough for a handful of runs each.
+#: Groups that numeric values are cut into: enough to show a valley, few enough for a handful of runs each.
 _GROUPS = 5
 #: Fewer runs than this say nothing about any parameter. Our choice: five groups of two would have no error left.
 _FEWEST = 6

@@ -12,7 +12,7 @@ from ..script_arguments import named_arguments
 
 __all__ = ["RESULT_WORDS", "Provenance", "lineage", "provenance"]
 
-#: Scalars that describe the course of a training, and not what came of it.
+#: Scalars that describe the course of a training, not its result.
 _COURSE = (
     "batch/",
     "clip/",

@@ -19,7 +19,7 @@ _NUMERIC: Final[dict[str, Callable[[float, float], bool]]] = {
     ">": lambda a, b: a > b,
     ">=": lambda a, b: a >= b,
 }
-#: What a person sets first, in the order in which it tells runs apart.
+#: Prefixes of the settings, in the order in which they tell runs apart.
 _SETTINGS: Final = ("tag.", "argument.", "optimizer", "data.", "model.checksum", "git.commit", "config.")
 _FORM = re.compile(r"\s*([^\s<>=!~]+)\s*(<=|>=|!=|==?|<|>|~)\s*(.*?)\s*")
 

@@ -12,15 +12,15 @@ from .step_split import Collective, RankTime, StepSplit, collectives, rank_times
 
 __all__ = ["Advice", "Profile", "advise", "profile", "render_profile"]
 
-#: A part is worth a word from this share of the step on: without it the training is 1.11 times as fast, by Amdahl's law
-#: (AFIPS 1967), and the least that people notice of a training is about a tenth (our choice).
+#: Share of the step from which a part is worth advice: without it the training is 1.11 times as fast, by Amdahl's law
+#: (AFIPS 1967), and people notice about a tenth (our choice).
 _WORTH = 0.1
 #: The backward pass computes two products for each one of the forward, so that both together take most of a healthy
 #: step; an optimizer that takes a quarter of it runs operation by operation, or over few weights' work. Our choice.
 _OPTIMIZER = 0.25
-#: What the monitor may take; the project's own target for every step of a language model.
+#: Share that the monitor may take: the project's own target for a language model.
 _MONITOR = 0.05
-#: A rank is slow when it works so much longer than the others: below lies what clocks and caches do. Our choice.
+#: Factor over the other ranks' own work; clocks and caches cause less. Our choice.
 _SLOW = 1.1
 #: Some steps are slow when one in twenty takes twice the usual time. Our choice.
 _UNEVEN = 2.0

@@ -11,7 +11,7 @@ from ..recording import Recording, chain
 from ..rule import LOSS, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: In logarithms of the number of micro-batches: the nearest of 1, m and 1/m, with room for auxiliary losses in between.
+#: Tolerance in logarithms of the number of micro-batches around 1, m and 1/m; auxiliary losses may shift the factor.
 _TOLERANCE = 0.25
 
 

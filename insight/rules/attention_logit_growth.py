@@ -13,7 +13,7 @@ from ..rule import FORWARD, rule
 from ..running_statistics import Floats, Mask, PersistentRows
 
 _MODEL = chain("one:Dense", "attn:Attention", "two:Dense")
-#: Times what it was in the first look (our choice; healthy decoders of ours stayed below a logit of 9).
+#: Growth over the first look (our choice; our healthy decoders stayed below a logit of 9).
 _GROWN = 4.0
 _LASTING, _START = 2, 1
 

@@ -17,13 +17,13 @@ from ..running_statistics import RobustBaseline
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
-#: Deviations from the run's own history, of the input and of the loss at once; each also twice as far out as anything
-#: before it, so that data whose batches are often strange is left alone.
+#: Deviations of input and loss from their history, and times the largest deviation before, so that data with many
+#: strange batches is not reported.
 _STRANGE, _UNHEARD = 8.0, 2.0
-#: Without anything strange about the input, the loss alone must be this far out.
+#: Deviations of the loss if the input is as usual.
 _ALONE = 20.0
 _WARM_UP, _PATIENCE = 16, 3
-#: So many such batches are reported; data of which more are strange is as it is.
+#: Batches that are reported; data with more strange ones is like that.
 _MOST = 3
 
 

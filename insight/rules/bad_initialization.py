@@ -18,8 +18,8 @@ _MODEL = chain("one:Dense", "two:Dense", "three:Dense", shape=(64, 64))
 _HUGE, _TINY = 8.0, 0.01
 _FEWEST = 16
 _WAITED = 3
-#: Times the loss of guessing. Logits of deviation s cost about s^2 / 2 more than guessing; our healthy models start
-#: with s below 1.5, and three times the loss of guessing takes an s of 3 for ten classes, of 6 for 10^4 of them.
+#: Times the loss of guessing. Logits of deviation s cost about s^2 / 2 more than guessing. Our healthy models start
+#: with s below 1.5; three times the loss of guessing takes an s of 3 for ten classes, of 6 for 10^4.
 _ABOVE_GUESSING = 3.0
 #: Root mean square from which `unnormalized-input` calls an input large.
 _LARGE_INPUT = 10.0

@@ -11,8 +11,8 @@ from ..recording import Recording
 from ..rule import FORWARD, rule
 from ..running_statistics import Streak
 
-#: Of the step. Half of the time is common where a small model trains on a laptop and loads while it waits for nothing
-#: else; what is reported is a device that is idle for most of the time (our choice), in steps that can be felt.
+#: Share of the step, and seconds. A share of half is common when a small model trains on a laptop; the rule reports a
+#: device that is idle most of the time (our choice), in steps long enough to matter.
 _SHARE, _LEAST_S = 0.6, 0.015
 _LASTING = 2
 _WORK = ("time/forward_seconds", "time/backward_seconds", "time/optimizer_seconds")

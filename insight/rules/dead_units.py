@@ -17,19 +17,18 @@ from ..running_statistics import Floats, Mask, PersistentRows, Streaks, Window
 _MODEL = chain("one:Dense", "relu:ReLU", "two:Dense")
 _BARE = chain("one:Dense", "two:Dense")
 #: Share of zeros from which a layer is dead. Large trained ReLU layers are up to 99 % sparse and healthy (Li et al.
-#: 2022,
-#: arXiv:2210.06313, fig. 1), so nothing below that can be an alarm.
+#: 2022, arXiv:2210.06313, fig. 1), so a lower limit would raise false alarms.
 _DEAD = 0.999
 _LASTING = 10
-#: Share of the units that have been zero in every look of late, and in how many judgements; layers that a step too
-#: large has hit lose nearly all of them, and healthy ones of ours that start so stay below a third (our choice).
+#: Share of the units that have been zero in every recent look, number of judgements, and steps. Layers hit by one step
+#: that was too large lose nearly all units; our healthy layers stay below a third (our choice).
 _DEAD_UNITS, _LOOKS, _SPAN = 0.6, 2, 5
-#: Units that fall silent by and by while the loss goes on falling are the sparsity that training brings (Li et al.):
-#: the loss must rise by 5 % and 3 of its spreads before their silence is a harm.
+#: Rise of the loss that makes silent units a harm, as a share and in spreads: units that fall silent while the loss
+#: falls are the sparsity that training brings (Li et al.).
 _RISE, _SPREADS = 0.05, 3.0
-#: A flag or an auxiliary loss may well be zero; a layer has more values.
+#: Fewest values of a judged output; a flag or an auxiliary loss may well be zero.
 _FEWEST = 16
-#: Modules whose business it is to put out zeros.
+#: Modules that put out zeros by design.
 _ZEROING = ("drop", "identity", "embedding", "mask", "pad", "loss", "onehot")
 
 

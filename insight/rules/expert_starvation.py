@@ -15,9 +15,9 @@ from ..running_statistics import Floats, Mask, PersistentRows
 
 _MODEL = chain("one:Dense", "gate:Linear", "two:Dense")
 _LASTING = 2
-#: A balancing loss that works raises the belief from look to look.
+#: Growth of the router's probability from look to look under a working balancing loss.
 _RISES = 1.05
-#: Times the even share of its belief, from which a router would have chosen the expert for some token.
+#: Times an even share of the router's probability; with more, the router would have chosen the expert for some token.
 _BELIEVED = 0.6
 
 

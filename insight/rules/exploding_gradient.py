@@ -17,10 +17,10 @@ _LAYERS = [f"layer{at}" for at in range(6)]
 _MODEL = chain(*(f"{name}:Dense" for name in _LAYERS))
 #: In 37 healthy trainings the early third was at most 5 times the late third.
 _DEPTH = 1e4
-#: And from layer to layer, of pairs that fall less pairs that rise: branches without any gradient are no growth.
+#: Kendall's tau from layer to layer; branches without a gradient do not count as growth.
 _ORDERED = -0.6
-#: In the same, the norm rose up to 500 times above its median when the loss was near zero, but never 10 times above the
-#: largest of the first 20 records.
+#: Times the median, and times the largest of the first 20 records. In the same trainings the norm rose up to 500 times
+#: above its median when the loss was near zero, but never 10 times above that largest value.
 _TIME, _START = 100.0, 10.0
 _WARM_UP, _LASTING = 20, 3
 

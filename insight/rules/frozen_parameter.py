@@ -16,7 +16,7 @@ from ..running_statistics import Streaks, count_before_first
 
 _LAYERS = ("one:Dense", "two:Dense", "three:Dense")
 _WAITED = 12
-#: A single number may well have a gradient of zero: a temperature at its limit.
+#: Fewest elements of a judged parameter; a single number may well have a gradient of zero.
 _FEWEST = 16
 _LAYERS_OF_A_MODEL = 4
 

@@ -12,7 +12,7 @@ from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: Exchanges in which two ranks have the same batch; once may be the last batch of an epoch, filled up.
+#: Exchanges in a row in which two ranks have the same batch; a single one may be the padded last batch of an epoch.
 _LASTING = 2
 
 

@@ -17,7 +17,7 @@ _CALM = tuple(0.002 * step for step in range(30))
 #: et al. 2017, arXiv:1707.06347, section 4; Ouyang et al. 2022, arXiv:2203.02155, figure 36); 1 alone is no alarm.
 _FAR, _TIMES, _FURTHER = 1.0, 8.0, 10.0
 _LASTING, _WINDOW = 3, 20
-#: Values of a policy that is still its own reference, or near it, from which the usual is known.
+#: Values of the policy near its reference from which the usual divergence is known.
 _KNOWN = 3
 
 

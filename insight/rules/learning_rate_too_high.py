@@ -12,7 +12,8 @@ from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: Records, and of their losses how many must have been thrown above the start; one that merely falls slowly was not.
+#: Records until a cold start is judged, and losses among them that must be far above the first; a loss that merely
+#: falls slowly has none.
 _JUDGED_AT, _THROWN = 40, 3
 
 

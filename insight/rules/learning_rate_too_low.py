@@ -15,7 +15,7 @@ _MODEL = chain("one:Dense", "two:Dense")
 #: Update over weight; at this pace a matrix changes by its own size in a million steps.
 _STANDSTILL = 1e-6
 _LASTING = 12
-#: Of the first loss, and of the noise from batch to batch, that a loss which stays may be away from the first.
+#: Distance from the first loss, as a share and in noises between batches, within which the loss has not moved.
 _SAME, _NOISES = 0.02, 4.0
 
 

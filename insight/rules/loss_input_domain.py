@@ -11,10 +11,10 @@ from ..recording import Recording, chain
 from ..rule import LOSS, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: For so many further steps a domain that chance could give must not be corrected, where it is not known what made the
-#: values: the outputs of a fresh network lie as near to each other as its biases make them.
+#: Further steps in which an uncertain domain must hold, if the operation that made the values is unknown: a fresh
+#: network may put out similar values by chance.
 _WAITED = 3
-#: Operations that leave the unit interval only.
+#: Operations whose output always lies between 0 and 1.
 _SQUASHING = ("sigmoid", "softmax", "hardsigmoid", "clamp", "clip")
 _SOFTMAX_TWICE = (
     "the softmax is applied twice: gradients shrink and the loss cannot fall below that of a probability of one, "
@@ -64,7 +64,7 @@ _WRONG: dict[tuple[str, str], tuple[str, str, bool]] = {
         True,
     ),
 }
-#: Losses of one number and the one that it should be, each with each where the shapes differ; torch's names.
+#: Losses that compare prediction and target element by element, by torch's names.
 _BY_ELEMENT: Final = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 
 

@@ -10,7 +10,7 @@ from ..context.step_context import StepContext
 from ..recording import Recording
 from ..rule import BACKWARD, rule
 
-#: From any usual first scale (2**16 to 2**24) so many halvings lead to 1 or below.
+#: Skipped steps in a row: as many halvings bring any usual first scale (2**16 to 2**24) to 1 or below.
 _TOO_MANY = 25
 _SETTLED = 100
 _RECENT = 50

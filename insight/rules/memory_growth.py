@@ -11,13 +11,14 @@ from ..recording import Recording
 from ..rule import OPTIMIZER, rule
 
 _NAMES = ("memory/device_bytes", "memory/host_bytes")
-#: Looks that are left out: caches, compiled code and optimizer state come into being in the first steps.
+#: Looks that are left out, since caches, compiled code and optimizer state are allocated in the first steps; and looks
+#: that are judged.
 _SETTLING, _JUDGED = 2, 6
-#: Our choice: pages of a loader come and go within some megabytes, an allocator that keeps what is freed has gained 5
-#: MB in a healthy run of ours, and a leak of less takes days to matter.
+#: Share of the memory, and bytes (our choice): a loader's pages vary by some megabytes, an allocator that keeps freed
+#: memory gained 5 MB in a healthy run of ours, and a smaller leak takes days to matter.
 _SHARE, _LEAST = 0.02, 8 * 2.0**20
-#: Of all that was gained, what a single look may lose, and in how many looks, never two in a row, nothing need be
-#: gained: an allocator fills what it has before it asks for more.
+#: Share of the growth that a single look may lose, and looks, never two in a row, without growth: an allocator fills
+#: its pool before it asks for more.
 _FALL, _PAUSES = 0.05, 2
 _MEGA = 2.0**20
 

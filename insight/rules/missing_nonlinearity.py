@@ -10,7 +10,7 @@ from ..recording import Recording, chain
 from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
 
 _LINEAR = ("linear", "dense", "conv1d", "conv2d", "conv3d")
-#: Modules that are linear in evaluation: between two linear layers they make no difference.
+#: Modules that are linear in evaluation, so that they do not separate two linear layers.
 _TRANSPARENT = ("dropout", "dropout1d", "dropout2d", "dropout3d", "identity", "flatten")
 
 

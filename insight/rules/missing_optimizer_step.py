@@ -16,8 +16,8 @@ from ..running_statistics import Floats, Mask, Streak, Streaks, count_before_fir
 
 _MODEL = chain("one:Dense", "two:Dense")
 _LASTING = 5
-#: Share of the largest gradient so far below which a matrix may stand still: the root of float32's rounding. A loss is
-#: flat to its own last digit there, and an optimizer that compares losses, as a line search does, has arrived.
+#: Share of the largest gradient so far below which a matrix may stand still: the root of float32's rounding. There a
+#: loss is flat to its last digit, and an optimizer that compares losses has converged.
 _ARRIVED = 3.5e-4
 
 

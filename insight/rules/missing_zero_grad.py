@@ -11,7 +11,7 @@ from ..rule import CONFIGURATION, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
 _IN_A_ROW = 3
-#: How exactly what is left over must be the gradient that the step before has used.
+#: Relative error within which the leftover is the gradient that the step before used.
 _SAME = 1e-3
 
 

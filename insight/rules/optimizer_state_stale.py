@@ -10,7 +10,7 @@ from ..event_fields import number, words
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 
-#: Place in the phase: state was wrong before the step that it makes too large.
+#: Position in the phase: the state was wrong before the step that it makes too large.
 _BEFORE = -1
 
 
@@ -50,7 +50,7 @@ def _changed(before: str) -> Event:
 
 
 _LOST = Event("optimizer_state_lost", 0, data={"optimizer": 0, "count": 0, "count_before": 30})
-#: What Adam makes of 64 squares of 0.25.
+#: Adam's second moments of 64 squares of 0.25.
 _KEPT = tuple(0.25 * (1 - 0.999 ** (step + 1)) for step in range(10))
 
 

@@ -10,11 +10,11 @@ from ..recording import Recording
 from ..rule import LOSS, rule
 from ..running_statistics import Window
 
-#: Evaluations since the best one, and how far above it: Prechelt 1998 ("Early stopping - but when?") stops at 5 % and
-#: more of generalisation loss; with 10 % and three in a row none of our noisy healthy curves is reported.
+#: Share above the best evaluation, and evaluations in a row: Prechelt 1998 ("Early stopping - but when?") stops at 5 %
+#: and more of generalisation loss; with 10 % and three in a row none of our noisy healthy curves is reported.
 _WORSE, _LASTING = 0.10, 3
-#: Evaluations in each of two groups since the best one: that all of the newer are worse than all of the older has a
-#: chance of 1 in 70 where there is no trend, and of 1 in 630 where the best one comes before them as well.
+#: Evaluations in each of two groups since the best one. Without a trend, all newer ones are worse than all older ones
+#: with a chance of 1 in 70, and of 1 in 630 if the best one comes before them as well.
 _GROUP = 4
 _TURNS = (*(0.5 + 0.04 * at for at in range(10)), *(0.9 - 0.01 * at for at in range(20)))
 _FALL = tuple(2.0 * 0.9**step for step in range(30))

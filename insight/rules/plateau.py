@@ -14,7 +14,7 @@ from ..rule import LOSS, rule
 from ..running_statistics import Window, trend
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: Records, and sum of updates over weights, after which every healthy training of ours had left its first loss by 5 %.
+#: Records, and sum of updates over weights, after which each of our healthy trainings had left its first loss by 5 %.
 _RECORDS, _PATH, _LEFT = 60, 1.0, 0.05
 _NOISE = tuple(2.3 + 0.02 * (-1) ** step for step in range(70))
 

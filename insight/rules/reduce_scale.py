@@ -11,7 +11,8 @@ from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: The factor is read from a fit whose misfit is below 5 %; wrong scales are whole numbers or their reciprocals.
+#: Tolerance of the factor: it comes from a fit with a misfit below 5 %, and wrong factors are whole numbers or their
+#: reciprocals.
 _TOLERANCE = 0.1
 
 

@@ -14,10 +14,11 @@ from ..rule import FORWARD, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
 _WHOLE = replace(_MODEL, optimizers=(OptimizerInfo("LBFGS", ({"lr": 1.0},)),))
-#: So many batches in a row that are all the same: an epoch boundary can repeat one, a shuffled epoch not five. Where
-#: none was ever different, so many that an evaluation may show whether the batch is all there is (our choice).
+#: Equal batches in a row. An epoch boundary can repeat one batch, a shuffled epoch not five. If no batch ever
+#: differed, the rule waits longer, so that an evaluation may show whether the batch is the whole data set (our
+#: choice).
 _IN_A_ROW, _FROM_THE_START = 5, 12
-#: Of sums over a batch, in float32; and the longest permutation that is looked for.
+#: Relative error of sums over a batch in float32, and the longest permutation that is recognised.
 _ROUNDING, _MOST = 1e-5, 1 << 16
 _ONE_HOT = {" batch/min": 0.0, " batch/max": 1.0, " batch/mean": 0.1, " batch/l2_norm": 8.0, " batch/size": 640.0}
 

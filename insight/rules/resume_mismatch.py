@@ -11,11 +11,11 @@ from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: A schedule moves the rate by little in one step; beyond a factor of 1.5 it has been lost or set anew (our choice).
+#: Factor of the rate between two steps; no schedule changes it by more, so the rate was lost or set anew (our choice).
 _RATE = 1.5
-#: One parameter that is written from outside may be a weight that is clamped or a buffer of its own; three are not.
+#: Parameters that must move together; a single one may be a clamped weight or a buffer.
 _TOGETHER = 3
-#: Steps for which wrong state of the optimizer moves now these parameters too far, now those.
+#: Steps after wrong optimizer state in which parameters may move too far because of it.
 _QUIET = 20
 
 

@@ -12,9 +12,9 @@ from ..rule import LOSS, rule
 from ..running_statistics import Window, trend
 
 _WINDOW = 24
-#: Of Mann-Kendall's scores; 2.6 is one in two hundred by chance, and both must be so in opposite directions.
+#: Mann-Kendall score; 2.6 is one in two hundred by chance, and both trends must reach it in opposite directions.
 _SCORE = 2.6
-#: A jump that outdoes everything gained before, in spreads of one value.
+#: Spreads of one value by which a jump must exceed all progress before.
 _JUMP, _LASTING = 8.0, 5
 _RISE = tuple(0.1 + 0.02 * step + 0.005 * (-1) ** step for step in range(40))
 

@@ -15,8 +15,8 @@ from ..running_statistics import Floats, PersistentRows, Streak
 
 _MODEL = chain("one:Dense", "gate:Linear", "two:Dense")
 _LASTING = 2
-#: A router that spreads again by such a share from one look to the next is on its way back; by less where the looks are
-#: nearer to each other than so many steps.
+#: A router recovers if its entropy grows by this share from one look to the next; proportionally less if the looks are
+#: fewer steps apart than `_APART`.
 _RISES, _APART = 0.1, 10
 
 

@@ -16,8 +16,8 @@ from ..running_statistics import Floats, PersistentRows
 _MODEL = chain("one:Dense", "act:Tanh", "two:Dense")
 _GATED = chain("one:Dense", "act:Sigmoid", "two:Dense")
 _LAST = chain("one:Dense", "act:Sigmoid")
-#: Share of the steepest slope that is left in the mean. Inputs of standard deviation 1 leave 60 % to a tanh, 10 leave
-#: 8 %; below 5 % a gradient loses more than a decade in this one module (our choice).
+#: Mean slope over the steepest. Inputs of standard deviation 1 leave 60 % to a tanh, 10 leave 8 %; below 5 % a
+#: gradient loses more than a decade in this one module (our choice).
 _LEFT = 0.05
 _LASTING = 10
 _FEWEST = 16

@@ -14,9 +14,9 @@ from ..rule import CONFIGURATION, rule
 _STEPS = range(120)
 _COSINE = tuple(0.05 * (1 + cos(pi * step / 120)) for step in _STEPS)
 _COLLAPSED, _LASTING = 1e-4, 50
-#: How exactly changes must be each other's double to need no more than six of them.
+#: Relative error of a doubled change; within it six changes are proof enough.
 _EXACT = 1e-3
-#: Records in a row with a rate of exactly zero, after one that was not; a curve that touches zero has one or two.
+#: Records in a row with a rate of exactly zero after another rate; a curve that touches zero has one or two.
 _ZERO = 8
 
 

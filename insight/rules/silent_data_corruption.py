@@ -15,10 +15,10 @@ from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..running_statistics import Streak
 
-#: Of the norm of the whole tensor's update: more than this is one element.
+#: Share of the norm of the whole tensor's update above which a single element moved.
 _SINGLE = 0.9
-#: Times the largest local gradient of the other ranks, three of them at least, in so many exchanges in a row. Shares of
-#: one data set gave local gradients of which the largest was at most 2.4 times the next in trainings of ours.
+#: Times the largest local gradient of the other ranks, exchanges in a row, and the fewest ranks. In our trainings,
+#: shares of one data set gave local gradients of which the largest was at most 2.4 times the next.
 _OUTLYING, _EXCHANGES, _FEWEST = 20.0, 2, 3
 _MODEL = chain("one:Dense", "two:Dense", "three:Dense", "four:Dense")
 
@@ -53,7 +53,7 @@ def _moved(by: tuple[float, ...], norm: tuple[float, ...]) -> Recording:
     )
 
 
-#: What Adam makes of 64 squares of 0.25.
+#: Adam's second moments of 64 squares of 0.25.
 _KEPT = tuple(0.25 * (1 - 0.999 ** (step + 1)) for step in range(9))
 
 

@@ -13,8 +13,8 @@ from ..rule import BACKWARD, rule
 from ..running_statistics import Floats, Streak
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: Of the others' step; below it clocks and schedulers account for it (our choice: two processes that share a core
-#: differ by 20 % from one exchange to the next). And in seconds, so that steps of a millisecond are left alone.
+#: Share of the others' step, and seconds. Clocks and schedulers cause less (our choice: two processes that share a
+#: core differ by 20 % between exchanges); steps of a millisecond are left out.
 _SHARE, _LEAST_S = 0.3, 0.002
 _LASTING, _SPAN = 3, 6
 

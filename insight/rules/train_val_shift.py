@@ -14,11 +14,11 @@ from ..rule import FORWARD, rule
 from ..running_statistics import Window
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: Of the training data's standard deviation, and times its spread; beyond what batches differ by, 8 of whose
-#: deviations are needed too. Our choice: augmentation alone moved means by up to 0.2 and spreads by 1.2.
+#: Shift of the mean in standard deviations of the training data, factor of the spread, and deviations between batches.
+#: Our choice: augmentation alone moved means by up to 0.2 and spreads by 1.2.
 _MOVED, _STRETCHED, _STRANGE = 0.5, 1.6, 8.0
 _FEWEST, _LASTING = 5, 2
-#: Times those limits, from which one evaluation is enough.
+#: Times those limits; beyond this one evaluation is enough.
 _FAR = 3.0
 
 

@@ -18,14 +18,14 @@ from ..running_statistics import Floats, RobustBaseline, Streak, Window, trend
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CALLED = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
-#: Of the entropy of the labels; a model that has learned anything at all is below it.
+#: Share of the entropy of the labels within which a model has learned nothing.
 _NEAR = 0.03
-#: Of Mann-Kendall's scores over the newest records, every so many of which the start is judged; a loss that falls by
-#: one of its spreads in that time scores below.
+#: Mann-Kendall score over the newest records, and the records between two judgements; a loss that falls by one of its
+#: spreads in that time scores below.
 _FALLS, _WINDOW, _JUDGED = -1.0, 24, 10
-#: Records, and sum of updates over weights, after which healthy trainings of ours had left the entropy of their labels.
+#: Records, and sum of updates over weights, after which our healthy trainings had left the entropy of their labels.
 _RECORDS, _PATH = 40, 0.3
-#: So many times longer where inputs are tokens: text has the entropy of its symbols for a loss until attention learns.
+#: Times longer for tokens: text models stay at the entropy of their symbols until attention learns.
 _PATIENCE = 6
 _LASTING, _STRANGE = 3, 8.0
 _HISTORY = 8

@@ -13,7 +13,7 @@ from ..rule import OPTIMIZER, rule
 from ..running_statistics import Streak, Window
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: So many records in a row all of whose losses are above the first: no spike lasts as long (our choice).
+#: Records in a row with a loss above the first; no spike lasts as long (our choice).
 _LOST, _DEAD = 20, 10
 _FALL = tuple(2.0 * 0.95**step for step in range(30))
 

@@ -15,12 +15,13 @@ from ..running_statistics import RobustBaseline, Streak, count_before_first
 _MODEL = chain("one:Dense", "two:Dense")
 _NORMED = chain("norm:LayerNorm", "one:Dense")
 #: Root mean square. Standardised input has 1, pixels between 0 and 1 about 0.5, pixels up to 255 above 100 (LeCun et
-#: al. 1998, "Efficient BackProp", section 4.3); a decade to either side is borne by usual rates (our choice).
+#: al. 1998, "Efficient BackProp", section 4.3); usual rates bear a decade to either side (our choice).
 _LARGE, _SMALL = 10.0, 0.01
-#: From some step on: by this factor, and 8 deviations, of what it was.
+#: Factor, with 8 deviations, by which the scale must have changed.
 _CHANGED, _STRANGE = 5.0, 8.0
 _LASTING = 3
-#: Largest value over the root mean square, up to which no few values make the scale: one batch is enough then.
+#: Largest value over the root mean square up to which the scale does not come from few values; one batch is enough
+#: then.
 _PEAK = 4.0
 
 

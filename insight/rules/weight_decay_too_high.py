@@ -16,12 +16,13 @@ from ..running_statistics import Floats, Streak, count_before_first, median
 
 _PLAIN = chain("one:Dense", "two:Dense")
 _DECAYED = replace(_PLAIN, optimizers=(OptimizerInfo("AdamW", ({"lr": 0.001, "weight_decay": 30.0},)),))
-#: Per step; a matrix is halved in 140 steps. Usual rates and decays (1e-3 x 0.1, 0.1 x 5e-4) take 7,000 and more.
+#: Share of its norm that a matrix loses per step; it is halved in 140 steps. Usual rates and decays (1e-3 x 0.1, 0.1 x
+#: 5e-4) take 7,000 and more.
 _PACE = 0.005
 _LASTING = 8
 #: Share of the matrices that must shrink.
 _MOST = 0.9
-#: Optimizers whose decay shrinks the weights by rate times decay in the step itself, so that one step is proof enough.
+#: Optimizers whose decay acts in the step itself, by rate times decay, so that one step is proof enough.
 _DIRECT = ("adamw", "adamweightdecay", "lion", "muon", "sgd", "momentum")
 
 

@@ -38,22 +38,21 @@ def _quotient(step: int, factor: float) -> Event:
     return Event("accumulation", step, data={"factor": factor, "micro_batches": 1})
 
 
-#: How exactly the value that backward starts from must be the negative of the loss.
+#: Relative error within which backward starts from the negative of the loss.
 _EXACT = 1e-3
-#: Ten values of which most pairs fall: 4.0 is the most that ten can score.
+#: Mann-Kendall score of ten values that nearly all fall; the most possible is 4.0.
 _FALLS = 2.0
-#: Twelve values of which nearly every pair rises: 4.5 is the most that twelve can score.
+#: Mann-Kendall score of twelve values that nearly all rise; the most possible is 4.5.
 _WINDOW, _SCORE = 12, 3.8
-#: Of the loss of guessing, and records: a first loss that is its negative, and falls, is a likelihood that is
+#: Share of the loss of guessing, and records: a first loss near its negative that falls is a likelihood that is
 #: minimised.
 _GUESSING, _FALLING = 0.05, 10
-#: Of the spread of rewards within the first batch, and of the noise of their mean; so much the reward has fallen, for
-#: so many records.
+#: Fall of the reward in spreads within the first batch, and in noises of its mean, for this many records.
 _FALL, _NOISES, _FALLEN = 0.5, 4.0, 8
-#: In nats from the reference: a policy that has gone so far for its reward has more of it (Gao et al. 2023,
-#: arXiv:2210.10760, figure 1), and none when it has lost a quarter of the spread.
+#: Nats from the reference: a policy that far away has more reward (Gao et al. 2023, arXiv:2210.10760, figure 1), so a
+#: loss of a quarter of the spread is enough.
 _FAR, _FALL_FAR = 1.0, 0.25
-#: Records since the rate last rose: what the loss does before is the rate's doing.
+#: Records since the rate last rose; before, the rate may move the loss.
 _SETTLED = 12
 _LESS = (*(0.5 - 0.04 * step for step in range(10)), *(0.1,) * 14)
 _RISING = tuple(2.3 * 1.05**step + 0.01 * (-1) ** step for step in range(16))

@@ -9,9 +9,9 @@ from ..recording import Recording
 from ..rule import LOSS, rule
 from ..running_statistics import Streak
 
-#: Share of groups without a difference; from half on a step has less than half of its samples, and at all of them it
-#: has none. Near the end of a training easy questions bring half of them (Yu et al. 2025, arXiv:2503.14476, section
-#: 3.2), and near its begin sparse rewards bring nearly all for a while, so only what lasts is reported.
+#: Share of groups without a difference. Near the end of a training easy questions reach half (Yu et al. 2025,
+#: arXiv:2503.14476, section 3.2), and at its start sparse rewards reach nearly all for a while; so only a lasting
+#: share is reported.
 _NEARLY_ALL = 0.95
 _LASTING = 12
 
