@@ -17,16 +17,16 @@ class Account:
     """What stands behind one root cause.
 
     Args:
-        query: A line of Python over an open `store` that reads the evidence again; empty where no series shows it.
-        ruled_out: Causes from which it may follow whose rules have seen what they need and found nothing.
-        not_checked: Those whose rules have not.
-        also: Other sites at which the same rule found the same from the same step on.
-        ranks: Other ranks on which it did.
-        follows: What was found besides, and may follow from it.
-        batch: Of its first step, by number and checksum; empty where no single batch matters or none is known.
-        change: Of the model's modules, at its first step or soon before; empty where there was none.
-        named: In how many runs of the benchmark of faults the rule was named as a root cause.
-        right: In how many of these it was one.
+        query: A line of Python that reads the evidence from an open `store`; empty if no series shows it.
+        ruled_out: Possible causes of it whose rules saw what they need and found nothing.
+        not_checked: Possible causes whose rules did not see what they need.
+        also: Other sites at which the same rule fired from the same step on.
+        ranks: Other ranks on which it fired.
+        follows: Other findings that may follow from it.
+        batch: Number and checksum of the batch of its first step; empty if no single batch matters or none is known.
+        change: Change of the model's modules at its first step or shortly before; empty if there was none.
+        named: Number of benchmark runs in which the rule was named as a root cause.
+        right: Number of these in which it was a root cause.
         asks: `intent` where the run cannot tell a fault from a choice, `reference` where only a comparison can; else
             empty.
     """
@@ -57,10 +57,10 @@ def account_of(
     """Return what stands behind one finding of a run.
 
     Args:
-        findings: All of the run's: what was found is not ruled out.
-        follows: Those that are folded under this one.
-        batch: That of its first step.
-        change: Of the model's modules, at that step or soon before.
+        findings: All findings of the run; a cause that was found is not ruled out.
+        follows: Findings that are folded under this one.
+        batch: The batch of its first step.
+        change: The change of the model's modules at that step or shortly before.
         rules_run: Names of the rules whose silence means something.
     """
     found = {item.cause for item in findings}

@@ -24,22 +24,22 @@ class Diagnosis:
 
     Args:
         run: Its id.
-        verdict: `healthy` only when every essential rule saw enough to speak and no rule found anything worse than a
-            notice; never of a run that failed or crashed.
+        verdict: `healthy` only if every essential rule saw enough and no rule found anything worse than a notice; never
+            for a run that failed or crashed.
         root_causes: The findings from which the others follow, at most three, facts first.
-        follows: What may follow from each of them.
+        follows: The findings that may follow from each of them.
         findings: All of them, by first step and data flow.
         rules_not_run: Rules whose silence means nothing.
-        reasons: For each of those, why.
-        rules_run: Rules whose silence means that what they look for is not there.
+        reasons: Why, for each of those.
+        rules_run: Rules that saw enough, so that their silence means something.
         state: How the run ended, or that it has not.
-        error: What ended a failed run, empty otherwise.
+        error: The error of a failed run, else empty.
         last_step: The newest step, -1 before the first.
-        batches: By the key of a finding: the batch that it began with, where one matters.
-        changes: By the key of a finding: the change of the model's modules that it began at or soon behind.
+        batches: The batch that a finding began with, by the finding's key, if one matters.
+        changes: The change of the model's modules at or shortly before a finding, by the finding's key.
         ranks: The recording processes.
         reference: Name of the good run that it was compared with; empty for none.
-        thinned: What an overhead budget has left out of the run; None where it left out nothing.
+        thinned: What an overhead budget left out of the run; None if it left out nothing.
     """
 
     run: str

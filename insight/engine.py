@@ -30,13 +30,13 @@ class Engine:
     """The rules and their states, for one rank of one run.
 
     Args:
-        rules: Which rules to ask.
+        rules: The rules to run.
         rank: The recording process.
         config: The run's configuration; `expected_frozen`, a list of globs, is read from it.
 
     Attributes:
-        batches: By finding, the batch that it began with, where one matters and is known.
-        changes: By finding, the change of the model's modules that it began at or soon behind.
+        batches: The batch that a finding began with, by the finding's key, if one matters and is known.
+        changes: The change of the model's modules at or shortly before a finding, by the finding's key.
     """
 
     def __init__(self, rules: Mapping[str, Rule], *, rank: int = 0, config: Mapping[str, Json] | None = None) -> None:
@@ -63,7 +63,7 @@ class Engine:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings so far, by first step and data flow; a later finding with the same key replaces the earlier."""
-        found = tuple(self._findings.values())  # in one piece: the writer's thread may be adding to it
+        found = tuple(self._findings.values())  # a copy, since the writer's thread may add to it
         return tuple(sorted(found, key=appearance))
 
     @property
@@ -168,7 +168,7 @@ class Engine:
     def _seen(self) -> dict[str, int]:
         """Return how many records carried each need."""
         seen = dict(self._counted)
-        for kind in list(self._kinds.values()):  # in one piece: the writer's thread may be adding to it
+        for kind in list(self._kinds.values()):  # a copy, since the writer's thread may add to it
             for need in kind.carries:
                 seen[need] = seen.get(need, 0) + kind.records
         return seen

@@ -51,7 +51,7 @@ class Plane:
     """The points `center + x * first + y * second`.
 
     Args:
-        first, second: Directions of the center's shapes.
+        first, second: Directions with the shapes of the center.
         x, y: The range of the coordinates.
         path: The training, oldest first; empty for random directions.
         explained: Share of the path's squared length that lies along each direction; NaN for random ones.
@@ -78,7 +78,7 @@ def through(weights: Weights, *, seed: int = 0, extent: float = 1.0) -> Plane:
     """Return the plane through the weights along two random, filter-normalised directions.
 
     Args:
-        extent: How far it goes on either side; 1 is as far as the weights are from zero.
+        extent: Range to either side; 1 is the distance of the weights from zero.
     """
     _check(weights)
     rng = np.random.default_rng(seed)
@@ -223,7 +223,7 @@ def surface(
 
     Args:
         resolution: Points on each axis; odd ones have the center of a symmetric plane among them.
-        progress: Told the share that is done, after every row.
+        progress: Called with the finished share after every row.
 
     Raises:
         InvalidLandscape: The resolution is below 2.
@@ -293,7 +293,7 @@ def write_surface(store: Store, surface: Surface, *, parent: str | None = None, 
     """Write the surface into a run of kind `evaluation` and return that run.
 
     Args:
-        parent: The training that the weights are of: its id, name, or `latest`.
+        parent: The training that the weights belong to: its id, name, or `latest`.
 
     Raises:
         RunNotFound: No run answers to that.
@@ -309,7 +309,7 @@ def stored_surfaces(store: Store, run: str, *, limit: int = 1000) -> tuple[tuple
     """Return the surfaces of the run and of its evaluations, newest first.
 
     Args:
-        limit: How many of the store's newest runs are looked at.
+        limit: Number of the store's newest runs to search.
     """
     found = [candidate for candidate in store.runs(limit=limit) if run in (candidate.id, candidate.parent)]
     return tuple((holder, made) for holder in found for made in surfaces_in(store, holder.id))

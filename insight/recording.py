@@ -40,13 +40,13 @@ class Recording:
     """What a small run left behind, written by hand.
 
     Args:
-        series: Values a step by `"site subject/statistic"`, or `"scalar/name"`; a plain number holds for every step,
+        series: Values by step of `"site subject/statistic"`, or `"scalar/name"`; a plain number holds for every step,
             None is a step in which nothing was observed. Statistics not named are those of an unremarkable tensor.
-        structure: Facts about the model.
+        structure: The model's modules, parameters and optimizers.
         events: What happened, each at its own step.
         skipped: Steps that the optimizer did not apply.
         config: The run's configuration.
-        steps: How many steps; by default as many as the longest series has.
+        steps: Number of steps; by default the length of the longest series.
     """
 
     series: Mapping[str, float | Sequence[float | None]] = field(default_factory=dict)

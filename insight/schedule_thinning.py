@@ -35,15 +35,15 @@ class ScheduleThinning:
     """What the overhead budget of one rank has left out.
 
     Args:
-        since: The step behind which less than what was due was recorded.
-        changed: The step behind which `factor` was decided.
-        factor: One in so many due steps is recorded now; 1 where every one is again.
-        share: What a recorded step had cost when that was decided, as a share of the step without it.
-        budget: What recording may cost on average, as such a share.
-        subjects: What is thinned, as far as the run has recorded any of it; scalars never are.
-        rank: Whose; each rank decides for itself.
-        decisions: All since `since`, oldest first; that of `changed` is the last.
-        joined: Of subjects that only a later decision names, the step of that.
+        since: The step after which the run recorded less than what was due.
+        changed: The step after which `factor` applies.
+        factor: Records one in this many due steps; 1 if it records every one again.
+        share: Cost of a recorded step at that decision, as a share of the step without it.
+        budget: Average cost that recording may have, as such a share.
+        subjects: The thinned subjects that the run has recorded; scalars are never thinned.
+        rank: The rank; each rank decides for itself.
+        decisions: All decisions since `since`, oldest first; the one of `changed` is the last.
+        joined: The step of the later decision that added a subject.
     """
 
     since: int

@@ -32,7 +32,7 @@ class Divergence:
 
     Args:
         site: As the first run names it.
-        difference: Relative, as the module describes; infinity where only one side is finite.
+        difference: Relative, as the module describes; infinity if only one side is finite.
         floor: The largest difference that this value had shown before, 0 when all were equal to the bit; in the first
             common step what rounding explains.
     """
@@ -86,9 +86,9 @@ class NoiseFloor:
     """The largest difference of each value so far.
 
     Args:
-        factor: So many times the floor is a divergence. Our choice: rounding noise of a training at most doubles
+        factor: Times the floor that make a divergence. Our choice: rounding noise of a training at most doubles
             from one step to the next for a long time, so ten times the largest so far is no noise.
-        least: Below this a difference is noise even where there was none before, unless everything was equal so far.
+        least: Smaller differences are noise even if the floor is lower, unless everything was equal so far.
     """
 
     factor: float = 10.0
@@ -134,7 +134,7 @@ class Rounding:
     """Computes which differences rounding explains in the first step that two runs share.
 
     Args:
-        structures: Of both runs: dtypes and shapes of their parameters. The coarsest dtype counts.
+        structures: Those of both runs, for the dtypes and shapes of parameters. The coarsest dtype counts.
     """
 
     def __init__(self, structures: Sequence[Structure]) -> None:

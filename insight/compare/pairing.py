@@ -180,7 +180,7 @@ def by_step(first: Iterator[StepRecord], second: Iterator[StepRecord]) -> Iterat
 
 def _step(pair: RecordPair) -> int:
     record = pair.first or pair.second
-    assert record is not None  # one of both recordings has the moment
+    assert record is not None  # one of both recordings has the record
     return record.step
 
 

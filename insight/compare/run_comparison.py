@@ -30,13 +30,13 @@ class Comparison:
         verdict: `identical`: equal to the bit; `within_noise`: never beyond the noise; `unclear`: the same, but
             rounding does not explain `first` in the first common step; `diverged`: from `first` on; `different_start`:
             the first common step differs by more than rounding can; `incomparable`: nothing in common.
-        first: Where they part, None where they do not.
-        also: What else parts in the same step, in the order in which the step brings it forth, at most 20.
-        common: Steps that both have.
-        missing: Steps between the first and last common one that only the first, only the second run has.
-        exact_until: Last step up to which everything was equal to the bit; -1 when the first one was not.
-        values: How many values were compared.
-        is_start_clear: Whether rounding explains the first common step, or surely does not.
+        first: The first divergence; None without one.
+        also: Other divergences in the same step, in the order of the step, at most 20.
+        common: Number of steps that both runs have.
+        missing: Number of steps between the first and last common one that only the first, or only the second, run has.
+        exact_until: Last step up to which everything was bit-equal; -1 if the first one was not.
+        values: Number of compared values.
+        is_start_clear: True if rounding explains the first common step, or certainly does not.
     """
 
     runs: tuple[str, str]

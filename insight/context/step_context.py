@@ -26,7 +26,7 @@ class SkipWindow(NamedTuple):
     """The number of coming records, from the next one on, that a rule can skip.
 
     Args:
-        learn: Takes how many of them have passed, once, and brings the memory to where checks one by one would have.
+        learn: Called once with the number of skipped records; updates the rule's state as that many checks would have.
     """
 
     records: int
@@ -38,11 +38,11 @@ class Excess:
     """One parameter that moved farther than any gradients can move it.
 
     Args:
-        ratio: Its largest update over the rate; of gradient descent the update itself.
-        bound: What that can be at most, decay and rounding included.
-        rate: Of its group; 1 for gradient descent.
-        peak: Its largest update over the norm of all: 1 where a single element moved.
-        is_of_adam: Whether the bound is Adam's, which state that does not belong together exceeds as well.
+        ratio: Its largest update over the rate; for gradient descent the update itself.
+        bound: The largest possible ratio, including decay and rounding.
+        rate: The rate of its group; 1 for gradient descent.
+        peak: Its largest update over the norm of all updates; 1 if a single element moved.
+        is_of_adam: True for Adam's bound, which inconsistent state exceeds as well.
     """
 
     site: str
@@ -66,11 +66,11 @@ class StateBreak:
     """One parameter whose optimizer state does not follow from the state before and this step's gradient.
 
     Args:
-        slot: Of the optimizer.
+        slot: The optimizer's slot.
         value: Mean of the slot; `expected`: what it must be.
-        peak: Largest element over the norm of the slot: 1 where a single element was hit.
-        together: How many parameters broke in this step.
-        is_of_a_first_step: Whether it is what the gradient alone makes of no state at all.
+        peak: Largest element over the norm of the slot; 1 if a single element was hit.
+        together: Number of parameters that broke in this step.
+        is_of_a_first_step: True if the gradient alone explains it, without any earlier state.
     """
 
     site: str
@@ -110,18 +110,18 @@ class StepContext:
     """One record, with everything that a rule may ask about it.
 
     Attributes:
-        burst: The record and those after it, as far as they are there already.
-        index: Its index in the burst, -1 for none.
-        is_within_bounds: It is known already that nothing moved too far, and that no state is broken.
+        burst: The burst that the record is part of.
+        index: The record's index in it, -1 for none.
+        is_within_bounds: True if it is already known that nothing moved too far and no state is broken.
 
     Args:
         record: As it was stored.
-        rows: What the rows of every subject are; those that appear for the first time are added.
-        anatomy: What is known about the model.
+        rows: The rows of every subject; rows that appear for the first time are added.
+        model: The model's structure.
         rank: The recording process.
-        bound: What the run's optimizers can do in a step, and have done.
-        burst: The record and those after it, as far as they are there already.
-        changes: The newest changes of the model's modules, those of this record among them.
+        bound: The check of how far the run's optimizers can move a parameter.
+        burst: The burst that the record is part of.
+        changes: The newest changes of the model's modules, including those of this record.
     """
 
     def __init__(
@@ -298,12 +298,11 @@ class Lookahead:
     """The coming records of a burst, in order; none of them is skipped or has events.
 
     Args:
-        now: The first of them, which has not been observed yet.
+        context: The first of them, which has not been observed yet.
         records: All of them.
 
     Attributes:
-        bounds: For how many of them nothing moves farther than it can, and every state of an optimizer follows from
-            the one before; None where that is not known, or nobody has asked.
+        bounds: The skip window in which no parameter exceeds its bound and no optimizer state breaks; None if unknown.
     """
 
     def __init__(self, context: StepContext, records: Sequence[StepRecord]) -> None:

@@ -121,8 +121,8 @@ class Table:
         rows: What each row is.
         values: `(rows, statistics)` float64; meaningless where not present.
         present: `(rows,)` bool.
-        alike: The subject in this and other records, where these lack none of its rows either.
-        place: Which of those records this is.
+        stacked: The subject in all records of the burst, if they all have it in full.
+        index: The index of this record among them.
     """
 
     __slots__ = ("_is_whole", "_non_finite", "_norm", "_strange", "index", "present", "rows", "stacked", "values")

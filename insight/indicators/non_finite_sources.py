@@ -31,7 +31,7 @@ class MissingValues:
         Minus infinity does not count: it is how attention masks are written.
 
         Args:
-            now: The step.
+            context: The step.
             is_finite: Whether its loss is.
         """
         table, was_finite = context.table("batch"), self.was_finite

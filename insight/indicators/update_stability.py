@@ -36,17 +36,17 @@ class UpdateStability:
     """The history of loss, update ratio and learning rate; it tells harmful large updates from harmless ones.
 
     Attributes:
-        records: How many records with a loss were seen, of a policy all of them.
+        records: Number of records with a loss; for a policy, of all records.
         first: The first finite loss.
-        is_harmed: The newest loss lost all the progress made so far, or is not finite.
-        harm: Of the newest losses, how many were so in a row.
-        thrown: How many of all were half as large again as the first, or not finite: more than batches differ by.
-        large_since: Step of the first too large update of this episode; None when there was none lately.
-        large_first: How many records had been seen when the first too large update came; None when none came.
+        is_harmed: True if the newest loss has lost all progress, or is not finite.
+        harm: Number of newest losses in a row that were.
+        thrown: Number of losses 1.5 times the first, or not finite; batches differ by less.
+        large_since: Step of the first update of this episode that was too large; None without a recent one.
+        large_first: Number of records before the first update that was too large; None without one.
         large_from: Step of that update.
         peak: Largest update ratio of the episode.
-        damage: For how many looks in a row something beside the loss was ruined that was whole in the first look:
-            attention that looks at one token, or a policy that has a single answer.
+        damage: Looks in a row in which attention looked at one token, or a policy had a single answer left, although it
+            had not in the first look.
         jumped_at: Step at which the learning rate last doubled or more in one step.
     """
 
@@ -190,10 +190,10 @@ def is_cold_start(context: StepContext, stability: UpdateStability) -> bool:
 class Path:
     """The sum of updates over weights since the last update that was too large.
 
-    A network that one such step has thrown somewhere stands still for that reason, whatever its data and its rate.
+    A network that such a step has thrown far away stands still for that reason, whatever its data and its rate.
 
     Attributes:
-        records: How many there were.
+        records: Number of records since then.
         length: The sum, in norms of the typical weight matrix.
         since: Step of the first of them.
     """

@@ -24,8 +24,8 @@ class MemoryPart:
 
     Args:
         kind: `parameters`, `gradients`, `optimizer`, `activations`.
-        site: The module whose outputs they are, for activations; empty for the whole model.
-        is_measured: False where the size follows from shapes alone.
+        site: The module that made them, for activations; empty for the whole model.
+        is_measured: False if the size follows from shapes alone.
     """
 
     kind: str
@@ -39,9 +39,9 @@ class MemoryUse:
     """Memory of one rank.
 
     Args:
-        steps, host_bytes, device_bytes: The course over the run; NaN where one was not recorded in a step.
-        host_peak_bytes, device_peak_bytes: The most of each, NaN where it was not recorded.
-        peak_step: Where that of the device was first reached; of the host without a device; -1 without both.
+        steps, host_bytes, device_bytes: Memory over the run; NaN in steps that did not record it.
+        host_peak_bytes, device_peak_bytes: The peaks; NaN if they were not recorded.
+        peak_step: First step at the device's peak, or at the host's without a device; -1 without both.
         parts: What is there at the moment of most memory within a step, the largest first. From the allocations of
             the steps that were looked at from inside, where there are some; else from the shapes of activations.
     """

@@ -17,10 +17,10 @@ class Operator:
     """One operator in one phase, in a mean step.
 
     Args:
-        seconds: With the operators that it called.
-        self_s: Without them: these add up to the whole.
-        share: Of `self_s` among all operators.
-        size_bytes: What it has allocated.
+        seconds: Time including the operators that it called.
+        self_s: Time without them; these add up to the whole.
+        share: Share of all operators' `self_s`.
+        size_bytes: Bytes that it allocated.
     """
 
     name: str
@@ -59,11 +59,11 @@ class Profiled:
     """One profiled step.
 
     Args:
-        began: Unix seconds of its first moment.
-        left_out: Spans beyond those that were kept.
-        memory: (seconds since the first moment, bytes allocated since then and still alive).
-        peak_bytes: The most of these.
-        holders: Who held them then, the largest first.
+        began: Unix time of its start.
+        left_out: Number of spans that were not kept.
+        memory: (seconds since the start, bytes allocated since then and still alive).
+        peak_bytes: Peak of these bytes.
+        holders: Allocations that were alive at the peak, the largest first.
     """
 
     step: int

@@ -36,8 +36,8 @@ class Advice:
 
     Args:
         kind: `data`, `communication`, `monitor`, `optimizer`, `evaluation`, `straggler`, `uneven`, `short_operators`.
-        share: Of the step that is at stake; the speed-up is at most 1 / (1 - share).
-        says: What was seen, with its numbers.
+        share: Share of the step that could be saved; the speed-up is at most 1 / (1 - share).
+        says: The observation, with its numbers.
         do: What to do about it.
     """
 
@@ -135,14 +135,14 @@ class Profile:
     """Where a run's time and memory go.
 
     Args:
-        splits: The typical step, a rank.
+        splits: The typical step of each rank.
         ranks: The ranks side by side, the slowest first; empty with one rank.
-        collectives: What they cost, of all ranks.
-        operators: Of the lowest rank that has looked at steps from inside; empty where none has.
-        profiled: These steps.
-        memory: A rank.
+        collectives: Their cost on all ranks.
+        operators: Those of the lowest rank with profiled steps; empty if there are none.
+        profiled: The profiled steps of that rank.
+        memory: The memory of each rank.
         advice: The largest gain first.
-        missing: What the run has not recorded, and what would record it: parts of the profile that are empty for that.
+        missing: What the run did not record, and how to record it.
     """
 
     run: str
@@ -160,7 +160,7 @@ def profile(store: Store, run: Run, *, first: int | None = None, last: int | Non
     """Return the profile of all ranks of the run.
 
     Args:
-        first, last: The steps that are looked at, both included; all by default.
+        first, last: The first and last step to profile; all by default.
     """
     splits = tuple(step_split(store, run.id, rank=rank, first=first, last=last) for rank in run.ranks)
     costs = tuple(cost for rank in run.ranks for cost in collectives(store, run.id, rank=rank, first=first, last=last))

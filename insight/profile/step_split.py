@@ -26,9 +26,9 @@ class StepSplit:
     Medians, since the first steps compile, fill caches and start workers.
 
     Args:
-        steps: How many steps have been timed.
+        steps: Number of timed steps.
         step_s: Median seconds of a step, from the end of the one before; NaN when nothing was timed.
-        slow_s: 95th percentile of the same.
+        slow_s: 95th percentile of a step's seconds.
         slowest: The steps that took longest, at most five, longest first.
         phases: Median seconds of `data`, `forward`, `backward`, `optimizer`, `evaluation` as far as recorded, and
             `other`: what of the steps whose split was recorded is in none of them; empty when the run has no split.
@@ -111,7 +111,7 @@ class Collective:
     Args:
         site: `operation/group`.
         seconds: From the call to the result.
-        wait_s: Of these, spent waiting for the result.
+        wait_s: Seconds of these spent waiting for the result.
     """
 
     rank: int
@@ -128,9 +128,9 @@ class RankTime:
 
     Args:
         own_s: Seconds on its own work; NaN where no split was recorded.
-        wait_s: Seconds waiting in collectives, those that a backward pass makes by itself among them.
+        wait_s: Seconds waiting in collectives, including those inside the backward pass.
         slowness: Own work over the median own work of the other ranks; NaN with one rank.
-        steps: How many steps it has timed: a rank that stopped early has fewer.
+        steps: Number of timed steps; a rank that stopped early has fewer.
     """
 
     rank: int
