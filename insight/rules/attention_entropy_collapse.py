@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import isnan
 
 import numpy as np
 
@@ -52,7 +53,7 @@ def check(context: StepContext, memory: _AttentionEntropyCollapseState) -> Itera
     usable = table.present & np.isfinite(entropy)
     rows = memory.lasting.newly(entropy < ONE_HOT, usable, context.step, records=_LASTING, steps=SPAN)
     for row in rows[:1]:
-        site = table.rows.sites[row]
+        site, largest = table.rows.sites[row], table.value(row, "max_logit")
         yield context.finding(
             site,
             "attention/relative_entropy",
@@ -60,13 +61,14 @@ def check(context: StepContext, memory: _AttentionEntropyCollapseState) -> Itera
                 "relative_entropy": float(entropy[row]),
                 "limit": ONE_HOT,
                 "entropy": table.value(row, "entropy"),
-                "max_logit": table.value(row, "max_logit"),
+                "max_logit": largest,
                 "modules": len(rows),
             },
             severity="warning",
             first_step=memory.lasting.since(row),
             explanation=f"the attention of {display_site(site)} has only {entropy[row]:.2%} of its largest possible "
-            f"entropy, with logits up to {table.value(row, 'max_logit'):.3g}; every query looks at one key only",
+            f"entropy{'' if isnan(largest) else f', with logits up to {largest:.3g}'}; every query looks at one key "
+            "only",
             advice="check the factor 1 / sqrt(head size) and the mask; normalise queries and keys, or lower the "
             "rate and the gain of their projections",
             confidence=0.9,

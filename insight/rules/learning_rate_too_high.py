@@ -167,8 +167,8 @@ def _report(context: StepContext, stability: UpdateStability, since: int) -> Fin
         },
         first_step=since,
         position=0,
-        explanation=f"since step {since} one step changes the typical weight matrix by up to {stability.peak:.2g} of "
-        f"its norm, and {harm}; {history}",
+        explanation=f"since step {since} one step changes the typical weight matrix by up to {stability.peak:.2g} "
+        f"times its norm, and {harm}; {history}",
         advice=_advice(stability, since, jumped=jumped),
         confidence=0.9,
     )
@@ -181,9 +181,10 @@ def _advice(stability: UpdateStability, since: int, *, jumped: bool) -> str:
             f"check what sets the rate ({stability.rate:.3g}) at step {stability.jumped_at}, and go back to a "
             f"checkpoint from before that step"
         )
+    rate = "" if np.isnan(stability.rate) else f" ({stability.rate:.3g})"
     smaller = (
-        f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more, so that updates "
-        f"are near 0.001 to 0.01 of the weights"
+        f"divide the learning rate{rate} by {_divisor(stability.peak):.0f} or more, so that updates are near 0.001 to "
+        f"0.01 of the weights"
     )
     return f"{smaller}; go back to a checkpoint from before step {since}" if since else f"{smaller}; start again"
 
@@ -196,7 +197,7 @@ def _leap(context: StepContext, stability: UpdateStability, before: float) -> Fi
         {"update_ratio": stability.peak, "limit": LARGE_UPDATE, "usual_ratio": before, "rate_jump": stability.jump},
         position=0,
         explanation=f"at step {context.step} the rate jumped to {stability.jump:.3g} times its value, above "
-        f"everything before; the step changes the typical weight matrix by {stability.peak:.2g} of its norm, where "
+        f"everything before; the step changes the typical weight matrix by {stability.peak:.2g} times its norm, where "
         f"{before:.2g} was usual",
         advice=f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more; check "
         "what sets the rate at this step; go back to a checkpoint from before it",

@@ -126,7 +126,7 @@ def check(context: StepContext, memory: _LearningRateTooLowState) -> Iterator[Fi
             first_step=memory.since,
             position=0,
             explanation=f"for {memory.streak} records each step has changed the typical weight matrix by only "
-            f"{ratio:.1e} of its norm, at a learning rate of {rate:.3g}; the loss stays at "
+            f"{ratio:.1e} times its norm, at a learning rate of {rate:.3g}; the loss stays at "
             f"{memory.losses.median():.4g}",
             advice=f"raise the learning rate by about {1e-3 / ratio:.0e} times, towards updates of 0.001 of the "
             "weights; check its unit and its schedule, and that no clipping or loss divisor shrinks the gradient",

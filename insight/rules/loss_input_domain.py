@@ -217,7 +217,7 @@ def _is_certain(event: Event, is_proof: bool, waited: int) -> bool:
 
 _NUMBERS = ("min", "max", "row_sum_min", "row_sum_max", "columns", "values")
 _WORDS = {
-    "probabilities": "probabilities: rows that sum to one",
+    "probabilities": "probabilities (rows that sum to one)",
     "logits": "values that are neither probabilities nor log-probabilities",
     "unit_interval": "values strictly between 0 and 1 in every sample so far",
 }

@@ -107,7 +107,7 @@ def check(context: StepContext, memory: _LossSpikeState) -> Iterator[Finding]:
             first_step=memory.since,
             position=0,
             explanation=f"the loss rose from {usual:.4g} to {memory.rose_to:.4g} at step {memory.since} and has "
-            f"stayed up for {_LASTING} records; it is {loss:.4g} now, {(loss - usual) / max(spread, 1e-12):.0f} "
+            f"stayed up for {_LASTING} records; it is {loss:.4g} now, {(loss - usual) / max(spread, 1e-12):.3g} "
             f"times its usual spread above its history{changed}",
             advice=f"if no other finding explains it, look {first}at the batches of these steps, then at the "
             "gradient norm just before; skip those batches, or restart from an earlier checkpoint with a lower rate "

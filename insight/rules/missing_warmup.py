@@ -119,7 +119,7 @@ def check(context: StepContext, memory: _MissingWarmupState) -> Iterator[Finding
             first_step=stability.large_from,
             position=0,
             explanation=f"the optimizer started at its full rate of {stability.first_rate:.3g}; its first updates "
-            f"reached {stability.peak:.2g} of the weights"
+            f"reached {stability.peak:.2g} times the weights' norm"
             + (
                 f" and threw the loss from {stability.first:.4g} to {memory.worst:.4g} before it recovered"
                 if memory.harmed >= 3

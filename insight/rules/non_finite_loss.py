@@ -12,7 +12,7 @@ from ..recording import Recording
 from ..rule import LOSS, rule
 
 _ADVICE = (
-    "look for log(0), division by an empty mask or batch, softmax and log taken separately (use the fused "
+    "look for log(0), the mean of an empty mask or batch, softmax and log taken separately (use the fused "
     "cross-entropy on logits), or a target outside the loss function's domain"
 )
 

@@ -70,8 +70,8 @@ def check(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iterat
                     "values_of_the_model": total,
                 },
                 severity="warning",
-                explanation=f"{len(items)} parameter{'s' * (len(items) > 1)} of {display_site(site)} get gradients, "
-                "but no watched optimizer holds them, so they keep their first values",
+                explanation=f"no watched optimizer holds {len(items)} parameter{'s' * (len(items) > 1)} of "
+                f"{display_site(site)}, although gradients reach them; they keep their first values",
                 advice="make the optimizer after the whole model is built, and pass it all parameters; if another "
                 f"optimizer steps them, watch that one too; to keep them fixed, declare expected_frozen: [{site!r}]",
             )

@@ -86,7 +86,7 @@ def check(context: StepContext, memory: _PlateauState) -> Iterator[Finding]:
         first_step=memory.path.since,
         position=0,
         explanation=f"the loss began at {start:.4g} and is {level:.4g} after {memory.path.records} records, although "
-        f"the updates sum to {memory.path.length:.2g} of the weights; the steps lead nowhere",
+        f"the updates sum to {memory.path.length:.2g} times the weights' norm; the steps lead nowhere",
         advice="see whether the model can learn one single batch; if it cannot, check the loss, the labels and the "
         "path of the gradient; if it can, check the data or the rate",
         confidence=0.5,

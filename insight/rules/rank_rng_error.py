@@ -69,8 +69,8 @@ def check(context: StepContext, memory: _RankRngErrorState) -> Iterator[Finding]
             first_step=memory.streak.since,
             position=0,
             explanation=f"ranks {', '.join(map(str, groups[0]))} begin every forward with the same state of the "
-            f"random generator, and {len(drops)} modules draw from it ({', '.join(drops[:3])}); their dropout masks "
-            "are equal",
+            f"random generator, and {', '.join(drops[:3])}{' and other modules' if len(drops) > 3 else ''} draw from "
+            "it; their dropout masks are equal",
             advice="seed each rank with its own number after the model is made and broadcast, such as "
             "torch.manual_seed(seed + rank); in tensor parallelism only where the masks shall differ",
         )

@@ -112,7 +112,7 @@ def check(context: StepContext, memory: _RepeatedBatchState) -> Iterator[Finding
         first_step=memory.since,
         position=0,
         explanation=f"every batch since step {memory.since} is the same, value for value"
-        + (", while earlier batches differed" if memory.has_varied else ", and so were all before"),
+        + (", while earlier batches differed" if memory.has_varied else ""),
         advice="look for next(iter(loader)) inside the loop, a sampler that is made anew with the same seed, or a "
         "loader that has run dry; if the data set is a single batch, do nothing",
     )

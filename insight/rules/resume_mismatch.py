@@ -144,7 +144,7 @@ def _written(context: StepContext, memory: _ResumeMismatchState) -> Iterator[Fin
         {"parameters": len(once), "update_over_rate": largest.ratio, "bound": largest.bound, "rate": largest.rate},
         first_step=step,
         position=0,
-        explanation=f"in step {step} {len(once)} parameters moved farther than their gradients can move them, for "
+        explanation=f"in step {step}, {len(once)} parameters moved farther than their gradients can move them, for "
         f"the first time; an element of {largest.site} {largest.words}; something other than the optimizer has "
         "written them",
         advice="look for load_state_dict() or an initialisation in the middle of the run; load model, optimizer and "
@@ -190,7 +190,7 @@ def _report(context: StepContext, event: Event, reasons: list[str], generators: 
         severity="error" if reasons else "info",
         first_step=event.step,
         position=0,
-        explanation=f"this run resumes {event.data.get('run')} from step {number(event, 'step'):.0f}, but "
+        explanation=f"this run resumes {str(event.data.get('run'))!r} from step {number(event, 'step'):.0f}, but "
         + "; ".join(what),
         advice="save and load model, optimizer, schedule, scaler and generators together; load them before the "
         "first forward, and strictly: load_state_dict(strict=True)",

@@ -93,7 +93,7 @@ def check(context: StepContext, memory: _RouterCollapseState) -> Iterator[Findin
     memory.before = np.where(usable, entropy, memory.before)
     rows = memory.lasting.newly((entropy < COLLAPSED) & ~recovers, usable, context.step, records=_LASTING, steps=SPAN)
     for row in rows[:1]:
-        site = table.rows.sites[row]
+        site, unused = table.rows.sites[row], table.value(row, "unused")
         yield context.finding(
             site,
             "router/load_entropy",
@@ -102,13 +102,13 @@ def check(context: StepContext, memory: _RouterCollapseState) -> Iterator[Findin
                 "lower_entropy": float(entropy[row]),
                 "limit": COLLAPSED,
                 "max_load": table.value(row, "max_load"),
-                "unused": table.value(row, "unused"),
+                "unused": unused,
                 "routers": len(rows),
             },
             severity="warning",
             first_step=memory.lasting.since(row),
             explanation=f"the router {display_site(site)} gives its busiest expert {table.value(row, 'max_load'):.3g} "
-            f"times an even share, and {table.value(row, 'unused'):.0f} experts nothing",
+            f"times an even share{'' if np.isnan(unused) else f', and {unused:.0f} experts nothing'}",
             advice="switch on, or raise, the balancing loss; check its sign, and that it is added to the loss; "
             "noise in the router's logits and a lower rate for the router help as well",
             confidence=0.9,

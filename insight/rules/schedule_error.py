@@ -214,7 +214,7 @@ def _once(
         severity="error" if kind == "sign" else "warning",
         first_step=first_step,
         position=0,
-        explanation=f"{words} (step {context.step if first_step is None else first_step})",
+        explanation=f"{f'at step {context.step}' if first_step is None else f'since step {first_step},'} {words}",
         advice=advice,
         confidence=1.0 if kind in ("sign", "double") else 0.8,
     )

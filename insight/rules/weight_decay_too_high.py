@@ -184,7 +184,8 @@ def _report(context: StepContext, memory: _WeightDecayTooHighState, decay: float
         first_step=memory.streak.since,
         position=0,
         explanation=f"the typical weight matrix loses {pace:.2%} of its norm in every step and has {left:.2g} of its "
-        f"first norm left; the optimizer's weight decay is {decay:.3g}, which times the rate is {rate * decay:.2g}",
+        f"first norm left; the optimizer's weight decay is {decay:.3g}"
+        + ("" if np.isnan(rate) else f", which times the rate is {rate * decay:.2g}"),
         advice="lower the weight decay until rate times decay is below about 1e-4 (AdamW: 0.01 to 0.1 at a rate of "
         "1e-3), and exclude biases and gains of normalisation",
         confidence=0.9,

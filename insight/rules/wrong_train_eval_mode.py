@@ -102,8 +102,8 @@ def _whole(
             evidence,
             position=0,
             first_step=event.step,
-            explanation=f"step {event.step} trains in evaluation mode: {sensitive} modules (dropout, running "
-            "statistics) behave as they should only after the training",
+            explanation=f"step {event.step} trains in evaluation mode: {sensitive} module{'s' * (sensitive > 1)} with "
+            "dropout or running statistics behave as after the training",
             advice="call model.train() before the loop, and again after every validation; to keep the statistics "
             "fixed, put only those modules into evaluation mode",
         )
