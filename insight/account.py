@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..storage import Finding
 from .calibration import NAMED
-from .root_causes import is_alike, possible_causes
+from .root_causes import began_together, possible_causes
 from .rules import RULES
 
 #: Steps before and after a finding that its query reads.
@@ -68,7 +68,7 @@ def account_of(
     silent = {RULES[name].cause for name in rules_run if name in RULES}
     rule = RULES.get(finding.rule)
     right, named = NAMED.get(finding.rule, (0, 0))
-    alike = [item for item in findings if is_alike(item, finding)]
+    alike = [item for item in findings if began_together(item, finding)]
     return Account(
         query=_query(finding, run),
         ruled_out=tuple(cause for cause in possible if cause in silent),

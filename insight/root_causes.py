@@ -120,7 +120,7 @@ def possible_causes(effect: str) -> tuple[str, ...]:
     return tuple(sorted(cause for cause in causes if cause != effect and may_follow(cause, effect)))
 
 
-class Ancestry:
+class DataFlow:
     """The data flow among the modules of the first forward, by site.
 
     A site is a module, a module with others inside, or a parameter; sites that were never called lead nowhere.
@@ -166,7 +166,7 @@ class Ancestry:
 
 #: At most this many root causes are named; a longer list is no help at 3 a.m.
 LIMIT: Final = 3
-_NOWHERE: Final = Ancestry(Structure())
+_NOWHERE: Final = DataFlow(Structure())
 
 
 def root_causes(findings: Sequence[Finding], structure: Structure | None = None) -> tuple[Finding, ...]:
@@ -200,15 +200,15 @@ def folded(
     Notices (severity info), faults of the monitor itself and a person's watchpoints are never the cause of what the
     model does, and follow from nothing.
     """
-    ancestry = Ancestry(structure) if structure else _NOWHERE
+    data_flow = DataFlow(structure) if structure else _NOWHERE
     candidates = sorted(filter(_matters, findings), key=appearance)
     parent: list[int] = []
     for at, finding in enumerate(candidates):
-        earlier = (other for other in range(at) if explains(candidates[other], finding, ancestry))
+        earlier = (other for other in range(at) if explains(candidates[other], finding, data_flow))
         parent.append(next(earlier, at))
     first = [at for at, above in enumerate(parent) if above == at]
     for at in first:  # what is judged over a window may follow from what began in it, and so comes after it
-        later = (other for other in first if other > at and explains(candidates[other], candidates[at], ancestry))
+        later = (other for other in first if other > at and explains(candidates[other], candidates[at], data_flow))
         parent[at] = next(later, at)
     below: dict[int, list[Finding]] = {at: [] for at in first if parent[at] == at}
     for at, finding in enumerate(candidates):
@@ -224,7 +224,7 @@ def _top(parent: Sequence[int], at: int) -> int:
     return at
 
 
-def explains(cause: Finding, finding: Finding, ancestry: Ancestry = _NOWHERE) -> bool:
+def explains(cause: Finding, finding: Finding, data_flow: DataFlow = _NOWHERE) -> bool:
     """True when the finding may be a consequence of the cause, which appeared no later, or is the same elsewhere.
 
     Any cause that was found before explains a finding of last resort. A cause that began just before a sudden rise of
@@ -233,7 +233,7 @@ def explains(cause: Finding, finding: Finding, ancestry: Ancestry = _NOWHERE) ->
     """
     if cause is finding:
         return False
-    if cause.rule == finding.rule and (cause.site == finding.site or is_alike(cause, finding)):
+    if cause.rule == finding.rule and (cause.site == finding.site or began_together(cause, finding)):
         return appearance(cause) <= appearance(finding)
     if cause.cause == "straggler" and finding.cause == "dataloader_bound":
         return cause.rank == finding.rank  # were all of them waiting for data, none would wait for another
@@ -246,7 +246,7 @@ def explains(cause: Finding, finding: Finding, ancestry: Ancestry = _NOWHERE) ->
     if finding.cause in WINDOWED and finding.confidence < 1 and cause.first_step <= finding.step:
         is_first = cause.cause not in WINDOWED or appearance(cause) <= appearance(finding)
         return is_first and may_follow(cause.cause, finding.cause)
-    return _follows(cause, finding) or _flows(cause, finding, ancestry)
+    return _follows(cause, finding) or _flows(cause, finding, data_flow)
 
 
 def _is_just_before(cause: Finding, finding: Finding) -> bool:
@@ -254,7 +254,7 @@ def _is_just_before(cause: Finding, finding: Finding) -> bool:
     return is_near and explains_anything(cause.cause)
 
 
-def is_alike(finding: Finding, other: Finding) -> bool:
+def began_together(finding: Finding, other: Finding) -> bool:
     """Return True for two findings of one rule that began together: one problem at several sites or ranks."""
     return (finding.rule, finding.first_step) == (other.rule, other.first_step)
 
@@ -271,12 +271,12 @@ def _is_open_to(cause: Finding, finding: Finding) -> bool:
     return is_windowed and may_follow(finding.cause, cause.cause) and finding.first_step <= cause.step
 
 
-def _flows(cause: Finding, finding: Finding, ancestry: Ancestry) -> bool:
+def _flows(cause: Finding, finding: Finding, data_flow: DataFlow) -> bool:
     if cause.first_step > finding.first_step or cause.rank != finding.rank:
         return False
     if {cause.cause, finding.cause} <= ON_THE_WAY_FORTH:
-        return ancestry.leads_to(cause.site, finding.site)
-    return {cause.cause, finding.cause} <= ON_THE_WAY_BACK and ancestry.leads_to(finding.site, cause.site)
+        return data_flow.leads_to(cause.site, finding.site)
+    return {cause.cause, finding.cause} <= ON_THE_WAY_BACK and data_flow.leads_to(finding.site, cause.site)
 
 
 def _matters(finding: Finding) -> bool:

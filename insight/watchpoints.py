@@ -112,7 +112,7 @@ class _SubjectState:
     before: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
 
-class Holding:
+class ConditionTracker:
     """Follows one condition through a run.
 
     Args:
@@ -219,7 +219,7 @@ def rules_with(rules: Mapping[str, Rule], config: Mapping[str, Json]) -> dict[st
 
 
 def _rule(watchpoint: Watchpoint) -> Rule:
-    def check(context: StepContext, memory: Holding) -> Iterator[Finding]:
+    def check(context: StepContext, memory: ConditionTracker) -> Iterator[Finding]:
         for hit in memory.hits(context):
             yield _finding(context, watchpoint, hit)
 
@@ -231,7 +231,7 @@ def _rule(watchpoint: Watchpoint) -> Rule:
         needs=(need,),
         phase=OPTIMIZER,
         check=check,
-        memory=lambda: Holding(condition),
+        memory=lambda: ConditionTracker(condition),
         warm_up=1,
         essential=False,
         is_fact=True,

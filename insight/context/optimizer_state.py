@@ -136,7 +136,7 @@ _FITTED = 5
 _SINGLE = 0.9
 
 
-def is_a_hit(broken: list[StateBreak]) -> bool:
+def is_bit_flip(broken: list[StateBreak]) -> bool:
     """Return whether a single element of a single parameter makes the whole difference: flipped bits, not old state."""
     return len(broken) == 1 and broken[0].together == 1 and broken[0].peak > _SINGLE
 

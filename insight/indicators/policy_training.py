@@ -46,7 +46,7 @@ class KlPenalty:
         self.low, self.high = min(self.low, divergence), max(self.high, divergence)
 
     @property
-    def pays(self) -> bool:
+    def has_wrong_sign(self) -> bool:
         """True when the loss has been one negative multiple of the divergence: the farther, the better."""
         return self.factor < 0 and self.records >= _RECORDS and self.high > _VARIED * self.low
 
@@ -56,7 +56,7 @@ _SHARE, _FEWEST = 0.25, 3
 
 
 @dataclass(slots=True)
-class SelfMade:
+class SelfMadeData:
     """Detects a model that makes its own data: counts forwards without gradients on less than a training batch.
 
     Nobody evaluates on less than a batch in every fourth step. Who asks so little so often acts on the answer, and the
@@ -74,7 +74,7 @@ class SelfMade:
             self.small_evaluations += _is_small_evaluation(context)
 
     @property
-    def is_so(self) -> bool:
+    def is_self_made(self) -> bool:
         """True if a quarter of the records or more have such a forward."""
         return self.small_evaluations >= max(_FEWEST, _SHARE * self.records)
 

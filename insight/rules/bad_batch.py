@@ -9,7 +9,7 @@ import numpy as np
 from ...storage import ROOT_SITE, Finding, Severity
 from ..context.step_context import StepContext
 from ..indicators.non_finite_sources import MissingValues
-from ..indicators.policy_training import SelfMade
+from ..indicators.policy_training import SelfMadeData
 from ..indicators.update_stability import LastStep
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
@@ -58,7 +58,7 @@ class _BadBatchState:
     first: float = float("nan")
     last_step: LastStep = field(default_factory=LastStep)
     missing: MissingValues = field(default_factory=MissingValues)
-    self_made: SelfMade = field(default_factory=SelfMade)
+    self_made: SelfMadeData = field(default_factory=SelfMadeData)
     suspect: _Suspect | None = None
     reported: int = 0
 
@@ -120,7 +120,7 @@ def check(context: StepContext, memory: _BadBatchState) -> Iterator[Finding]:
         return
     yield from memory.missing.look(context, isfinite(loss))
     memory.self_made.learn(context)
-    if context.has_a_surrogate_loss or memory.self_made.is_so:
+    if context.has_a_surrogate_loss or memory.self_made.is_self_made:
         return
     deviates, what = _inputs(context, memory)
     usual, known = memory.loss.value, len(memory.loss.history) >= _WARM_UP

@@ -75,7 +75,7 @@ def check(context: StepContext, memory: _KlBlowupState) -> Iterator[Finding]:
     if divergence is None or memory.is_reported or not np.isfinite(divergence):
         return
     memory.kl_penalty.learn(context)
-    if memory.kl_penalty.pays:
+    if memory.kl_penalty.has_wrong_sign:
         memory.is_reported = True
         yield _paid(context, memory.kl_penalty, divergence)
         return

@@ -6,7 +6,7 @@ from math import isfinite, isnan
 
 from ...storage import ROOT_SITE, Event, Finding
 from ..context.step_context import StepContext
-from ..indicators.policy_training import SelfMade
+from ..indicators.policy_training import SelfMadeData
 from ..recording import Recording
 from ..rule import LOSS, rule
 from ..running_statistics import Window
@@ -28,7 +28,7 @@ class _LossSpikeState:
     since: int = 0
     rose_to: float = float("nan")
     last_reported: int = -1000
-    self_made: SelfMade = field(default_factory=SelfMade)
+    self_made: SelfMadeData = field(default_factory=SelfMadeData)
 
 
 @rule(
@@ -88,7 +88,7 @@ def check(context: StepContext, memory: _LossSpikeState) -> Iterator[Finding]:
     memory.streak += 1
     if memory.streak >= 4 * _LASTING:
         memory.history.add(loss)  # it has come to stay: this is the level from now on
-    if memory.streak == _LASTING and context.step - memory.last_reported > 100 and not memory.self_made.is_so:
+    if memory.streak == _LASTING and context.step - memory.last_reported > 100 and not memory.self_made.is_self_made:
         memory.last_reported = context.step
         change = context.changes.before(memory.since)
         changed = "" if change is None else f"; modules changed: {change.since(memory.since)}"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ...storage import Event, Finding, Json, OptimizerInfo, Structure
-from ..context.optimizer_state import is_a_hit
+from ..context.optimizer_state import is_bit_flip
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..event_fields import number, words
 from ..recording import Recording, chain
@@ -144,7 +144,7 @@ def check(context: StepContext, memory: _StaleOptimizerState) -> Iterator[Findin
 def _broken(context: StepContext, memory: _StaleOptimizerState, *, is_reported: bool) -> Iterator[Finding]:
     """Yield a finding for replaced state; a single element of a single parameter is left to another rule."""
     broken = [fault for fault in context.broken_state if fault.site not in memory.reported]
-    if is_reported or not broken or is_a_hit(broken):
+    if is_reported or not broken or is_bit_flip(broken):
         memory.reported.update(fault.site for fault in broken)
         return
     memory.reported.update(fault.site for fault in broken)

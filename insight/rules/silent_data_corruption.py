@@ -7,7 +7,7 @@ from math import isfinite
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
-from ..context.optimizer_state import is_a_hit
+from ..context.optimizer_state import is_bit_flip
 from ..context.step_context import Excess, Lookahead, SkipWindow, StepContext
 from ..event_fields import number, numbers, ranks, words
 from ..indicators.replicas import is_corrupted
@@ -138,7 +138,7 @@ def check(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[
     Look for code that writes to single elements; then test the memory and the device.
     """
     yield from _jumped(context, memory)
-    yield from _hit(context, memory)
+    yield from _flipped_state(context, memory)
     for event in context.events("rank_reduction"):
         yield from _outlies(context, memory, event)
     for event in context.events("rank_checksums"):
@@ -215,10 +215,10 @@ def _largest(context: StepContext) -> str:
     return table.rows.sites[row] if norms[row] > _SINGLE * np.linalg.norm(norms) else ROOT_SITE
 
 
-def _hit(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[Finding]:
+def _flipped_state(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[Finding]:
     """Yield a finding for a single element of the optimizer's state that nothing explains."""
     broken = context.broken_state
-    if not is_a_hit(broken) or broken[0].site in memory.reported or context.events("optimizer_changed"):
+    if not is_bit_flip(broken) or broken[0].site in memory.reported or context.events("optimizer_changed"):
         return
     (fault,) = broken
     memory.reported.add(fault.site)

@@ -10,7 +10,7 @@ import numpy as np
 from ...storage import ROOT_SITE, Event, Finding
 from ..context.step_context import StepContext
 from ..context.subject_table import Table
-from ..indicators.policy_training import SelfMade
+from ..indicators.policy_training import SelfMadeData
 from ..indicators.update_stability import LastStep, Path
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
@@ -49,7 +49,7 @@ class _UninformativeLabelsState:
     above: Streak = field(default_factory=Streak)
     is_forward_usual: bool = False
     usual: float = float("nan")
-    self_made: SelfMade = field(default_factory=SelfMade)
+    self_made: SelfMadeData = field(default_factory=SelfMadeData)
     reported: set[str] = field(default_factory=set)
 
 
@@ -246,7 +246,12 @@ def _from_here(context: StepContext, memory: _UninformativeLabelsState, loss: fl
     length = memory.above.update(rises, context.step)
     if table is not None and not rises:
         memory.norms.append(table.column("l2_norm").copy())
-    if length == _LASTING and memory.is_forward_usual and "step" not in memory.reported and not memory.self_made.is_so:
+    if (
+        length == _LASTING
+        and memory.is_forward_usual
+        and "step" not in memory.reported
+        and not memory.self_made.is_self_made
+    ):
         memory.reported.add("step")
         yield _report(
             context,

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...storage import ROOT_SITE, Finding
 from ..context.step_context import StepContext
-from ..indicators.policy_training import SelfMade
+from ..indicators.policy_training import SelfMadeData
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..running_statistics import Streak, Window
@@ -27,7 +27,7 @@ class _UnknownState:
     best: float = float("inf")
     lost: Streak = field(default_factory=Streak)
     dead: Streak = field(default_factory=Streak)
-    self_made: SelfMade = field(default_factory=SelfMade)
+    self_made: SelfMadeData = field(default_factory=SelfMadeData)
     reported: set[str] = field(default_factory=set)
 
 
@@ -74,7 +74,7 @@ def _lost(context: StepContext, memory: _UnknownState, loss: float) -> Iterator[
     first = memory.first.median()
     memory.best = min(memory.best, memory.newest.median())
     is_lost = memory.best < first - 0.1 * abs(first) and loss > first + 0.02 * abs(first)
-    if memory.lost.update(is_lost, context.step) < _LOST or "lost" in memory.reported or memory.self_made.is_so:
+    if memory.lost.update(is_lost, context.step) < _LOST or "lost" in memory.reported or memory.self_made.is_self_made:
         return
     memory.reported.add("lost")
     yield context.finding(

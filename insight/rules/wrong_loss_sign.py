@@ -280,7 +280,7 @@ def _unrewarded(context: StepContext, memory: _WrongLossSignState) -> Finding | 
     limit = rewards.first - (_FALL_FAR if rewards.has_been_far else _FALL) * rewards.spread
     updates = memory.updates.newest(_WINDOW)
     is_large = not updates or max(updates) >= LARGE_UPDATE
-    if rewards.fallen.update(reward < limit, context.step) < _FALLEN or is_large or rewards.kl_penalty.pays:
+    if rewards.fallen.update(reward < limit, context.step) < _FALLEN or is_large or rewards.kl_penalty.has_wrong_sign:
         return None
     if rewards.first - rewards.newest.median() < _NOISES * rewards.newest.noise():
         return None
