@@ -9,9 +9,9 @@ from .rules import RULES
 _PHASES = ("configuration", "forward", "loss", "backward", "optimizer")
 _HEAD = """# Rules
 
-Made from the table of rules; `python -m mindscope.insight.catalogue` writes it anew. A *fact* decides without a
-threshold or by counting alone; every other threshold names its source. A rule whose needs were not recorded, or not
-often enough, is listed in `rules_not_run`, and an *essential* one must have run before a run is called healthy.
+Generated from the table of rules by `python -m mindscope.insight.catalogue`; do not edit it by hand. A *fact* needs no
+threshold, or only counts; every other threshold names its source. The field `rules_not_run` of a diagnosis lists the
+rules whose needs were recorded too rarely or not at all. A run is healthy only if every *essential* rule has run.
 """
 
 

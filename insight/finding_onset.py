@@ -140,7 +140,7 @@ class Changes:
     def before(self, step: int) -> Change | None:
         """Return the newest change at most `JUST_BEFORE` steps before; None without one, or if changes are frequent."""
         steps = [change.step for change in self.newest]
-        if len(steps) == _HABIT and all(late - early <= JUST_BEFORE for early, late in pairwise(steps)):
+        if len(steps) == _HABIT and all(later - earlier <= JUST_BEFORE for earlier, later in pairwise(steps)):
             return None
         near = [change for change in self.newest if 0 <= step - change.step <= JUST_BEFORE]
         return near[-1] if near else None

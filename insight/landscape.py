@@ -281,11 +281,11 @@ def dumped_weights(store: Store, run: Run, blobs: Blobs, *, rank: int = 0) -> di
         raise InvalidLandscape(
             f"run {run.name!r} has dumped no weights; configure `dump: {{subjects: [weight], when: {{every: 50}}}}`"
         )
-    sites = {site for found in events.values() for site in found}
+    sites = {site for step_events in events.values() for site in step_events}
     return {
-        step: {site: blobs.get(str(found[site].data["digest"])) for site in sorted(sites)}
-        for step, found in sorted(events.items())
-        if set(found) == sites
+        step: {site: blobs.get(str(step_events[site].data["digest"])) for site in sorted(sites)}
+        for step, step_events in sorted(events.items())
+        if set(step_events) == sites
     }
 
 
@@ -312,7 +312,7 @@ def stored_surfaces(store: Store, run: str, *, limit: int = 1000) -> tuple[tuple
         limit: Number of the store's newest runs to search.
     """
     found = [candidate for candidate in store.runs(limit=limit) if run in (candidate.id, candidate.parent)]
-    return tuple((holder, made) for holder in found for made in surfaces_in(store, holder.id))
+    return tuple((holder, stored) for holder in found for stored in surfaces_in(store, holder.id))
 
 
 def surfaces_in(store: Store, run: str) -> tuple[Surface, ...]:

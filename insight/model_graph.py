@@ -69,7 +69,9 @@ def values_at(store: Store, run: str, metric: str, *, rank: int = 0, step: int |
         newest.present[:, -1].tolist(),
         strict=True,
     )
-    return Values(metric, at, {site: float("nan") if bad else high for site, high, bad, there in columns if there})
+    return Values(
+        metric, at, {site: float("nan") if is_bad else high for site, high, is_bad, is_present in columns if is_present}
+    )
 
 
 def _newest(store: Store, run: str, metric: str, rank: int, step: int | None) -> Matrix | None:
@@ -160,7 +162,7 @@ def model_graph(
     structure = store.structure(run, rank=rank)
     known = frozenset(store.metrics(run, rank=rank))
     values = {name: values_at(store, run, name, rank=rank, step=step) for name in metrics if name in known}
-    at = max((found.step for found in values.values()), default=-1)
+    at = max((metric_values.step for metric_values in values.values()), default=-1)
     limit = at if step is None else step
     findings = [
         finding

@@ -206,7 +206,7 @@ def folded(
     for at, finding in enumerate(candidates):
         earlier = (other for other in range(at) if explains(candidates[other], finding, data_flow))
         parent.append(next(earlier, at))
-    first = [at for at, above in enumerate(parent) if above == at]
+    first = [at for at, parent_index in enumerate(parent) if parent_index == at]
     for at in first:  # what is judged over a window may follow from what began in it, and so comes after it
         later = (other for other in first if other > at and explains(candidates[other], candidates[at], data_flow))
         parent[at] = next(later, at)

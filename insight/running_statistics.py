@@ -296,7 +296,7 @@ def trend(values: Sequence[float]) -> float:
     return score / float(np.sqrt(count * (count - 1) * (2 * count + 5) / 18))
 
 
-def count_before_first(found: NDArray[np.bool_]) -> int:
+def count_before_first(flags: NDArray[np.bool_]) -> int:
     """Return how many records come before the first True, in `(records,)` or `(records, sites)`."""
-    places = np.flatnonzero(found if found.ndim == 1 else np.any(found, axis=1))
-    return int(places[0]) if len(places) else len(found)
+    places = np.flatnonzero(flags if flags.ndim == 1 else np.any(flags, axis=1))
+    return int(places[0]) if len(places) else len(flags)

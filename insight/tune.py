@@ -201,7 +201,7 @@ def search(
 
 def _run(
     optuna: ModuleType,
-    made: "optuna.Study",
+    optuna_study: "optuna.Study",
     train: Callable[[Attempt], float],
     attempt: Attempt,
     store: Store,
@@ -212,17 +212,17 @@ def _run(
     try:
         value = float(train(attempt))
     except BaseException:
-        made.tell(attempt.trial, state=states.FAIL)
+        optuna_study.tell(attempt.trial, state=states.FAIL)
         ledger.add(_trial(optuna, attempt, store, "failed", attempt.last))
         raise
     if attempt.pruned_by:
-        made.tell(attempt.trial, state=states.PRUNED)
+        optuna_study.tell(attempt.trial, state=states.PRUNED)
         trial = _trial(optuna, attempt, store, "pruned", attempt.last)
     elif value != value:  # NaN, which Optuna takes for no value
-        made.tell(attempt.trial, state=states.FAIL)
+        optuna_study.tell(attempt.trial, state=states.FAIL)
         trial = _trial(optuna, attempt, store, "failed", value)
     else:
-        made.tell(attempt.trial, value)
+        optuna_study.tell(attempt.trial, value)
         trial = _trial(optuna, attempt, store, "complete", value)
     ledger.add(trial)
     return trial

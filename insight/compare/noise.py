@@ -96,22 +96,22 @@ class NoiseFloor:
     floors: dict[tuple[str, str, int], NDArray[np.float64]] = field(default_factory=dict)
     is_exact: bool = True
 
-    def beyond(self, key: tuple[str, str, int], found: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def beyond(self, key: tuple[str, str, int], differences: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return which of these differences of a tensor exceed its floor."""
         if self.is_exact:
-            return found > 0.0
+            return differences > 0.0
         floor = self.floors.get(key)
         limit = self.least if floor is None else np.maximum(self.factor * floor, self.least)
-        return found > limit
+        return differences > limit
 
     def floor(self, key: tuple[str, str, int], column: int) -> float:
         """Return the floor of one value."""
         known = self.floors.get(key)
         return 0.0 if known is None else float(known[column])
 
-    def learn(self, key: tuple[str, str, int], found: NDArray[np.float64]) -> None:
+    def learn(self, key: tuple[str, str, int], differences: NDArray[np.float64]) -> None:
         """Raise the floor to these differences."""
-        finite = np.where(np.isfinite(found), found, 0.0)
+        finite = np.where(np.isfinite(differences), differences, 0.0)
         known = self.floors.get(key)
         self.floors[key] = finite if known is None else np.maximum(known, finite)
 
@@ -143,14 +143,14 @@ class Rounding:
         self._unit = max(units, default=_UNITS["float32"])
         self._terms = max((prod(parameter.shape[1:]) for parameter in parameters), default=_LONG)
 
-    def explains(self, found: Sequence[TensorPair]) -> Iterator[NDArray[np.float64]]:
+    def explains(self, tensors: Sequence[TensorPair]) -> Iterator[NDArray[np.float64]]:
         """Yield the largest difference that rounding explains, by tensor: `(statistics,)`, relative as in `distances`.
 
         Args:
-            found: The tensors of the step in its order.
+            tensors: The tensors of the step in its order.
         """
-        noise = frozenset(self._noise(found))
-        for position, tensor in enumerate(found, 1):
+        noise = frozenset(self._noise(tensors))
+        for position, tensor in enumerate(tensors, 1):
             if tensor.key[1] in noise and tensor.key[0].partition("/")[0] in _OF_PARAMETERS:
                 yield np.full(len(tensor.statistics), np.inf)
                 continue
@@ -161,10 +161,10 @@ class Rounding:
     def _bound(self, position: int) -> float:
         return _MARGIN * self._unit * sqrt(self._terms * position)
 
-    def _noise(self, found: Sequence[TensorPair]) -> Iterator[str]:
+    def _noise(self, tensors: Sequence[TensorPair]) -> Iterator[str]:
         """Return the parameters whose gradients are rounding only: below the rounding error of the step's largest."""
-        norms = {tensor.key[1]: _largest(tensor, "l2_norm") for tensor in found if tensor.key[0] == "gradient"}
-        least = self._bound(len(found)) * max(norms.values(), default=0.0)
+        norms = {tensor.key[1]: _largest(tensor, "l2_norm") for tensor in tensors if tensor.key[0] == "gradient"}
+        least = self._bound(len(tensors)) * max(norms.values(), default=0.0)
         return (site for site, norm in norms.items() if norm < least)
 
 

@@ -197,8 +197,8 @@ def _excused(finding: Finding, name: str) -> Finding:
     return replace(finding, severity="info", explanation=words)
 
 
-def _finding(left: tuple[Departure, ...], name: str, rank: int) -> Finding:
-    first, sites = left[0], {departure.site for departure in left}
+def _finding(departed: tuple[Departure, ...], name: str, rank: int) -> Finding:
+    first, sites = departed[0], {departure.site for departure in departed}
     what = "the loss" if first.metric == "scalar/loss" else f"{first.metric} of {display_site(first.site)}"
     others = f"; so do {len(sites) - 1} more sites within {WINDOW} steps" if len(sites) > 1 else ""
     return Finding(

@@ -105,7 +105,7 @@ class _Walk:
             if not found:
                 continue
             if self.common:
-                self.only = [known + len(new) for known, new in zip(self.only, self._waiting, strict=True)]
+                self.only = [missing + len(new) for missing, new in zip(self.only, self._waiting, strict=True)]
             self._waiting = [set(), set()]
             self._pairs += 1
             if pair.first.step != self._newest:
@@ -117,9 +117,9 @@ class _Walk:
             self.verdict = "identical" if self.noise.is_exact else "unclear" if self.unclear else "within_noise"
             self.parted = self.unclear
 
-    def _look(self, record: StepRecord, found: list[TensorPair]) -> None:
-        measured = [(tensor, _gaps(tensor)) for tensor in found]
-        self.values += sum(tensor.first.size for tensor in found)
+    def _look(self, record: StepRecord, tensor_pairs: list[TensorPair]) -> None:
+        measured = [(tensor, _gaps(tensor)) for tensor in tensor_pairs]
+        self.values += sum(tensor.first.size for tensor in tensor_pairs)
         largest = max(float(gaps.max(initial=0.0)) for _, gaps in measured)
         if largest == 0.0:
             if self.noise.is_exact:
@@ -204,22 +204,22 @@ _SEEDS: Final = {
 _VISIBLE = 1e-2
 
 
-def comparison_to_json(found: Comparison) -> dict[str, Json]:
+def comparison_to_json(comparison: Comparison) -> dict[str, Json]:
     """Return the document of `compare --json`; values that JSON has no number for are words."""
     return {
-        "runs": list(found.runs),
-        "ranks": list(found.ranks),
-        "verdict": found.verdict,
-        "first_divergence": _divergence_to_json(found.first) if found.first else None,
-        "also": [_divergence_to_json(divergence) for divergence in found.also],
-        "common_steps": found.common,
-        "missing_steps": list(found.missing),
-        "exact_until": found.exact_until,
-        "is_start_clear": found.is_start_clear,
-        "values_compared": found.values,
-        "renamed": dict(found.alignment.renamed),
-        "only_first": list(found.alignment.only_first),
-        "only_second": list(found.alignment.only_second),
+        "runs": list(comparison.runs),
+        "ranks": list(comparison.ranks),
+        "verdict": comparison.verdict,
+        "first_divergence": _divergence_to_json(comparison.first) if comparison.first else None,
+        "also": [_divergence_to_json(divergence) for divergence in comparison.also],
+        "common_steps": comparison.common,
+        "missing_steps": list(comparison.missing),
+        "exact_until": comparison.exact_until,
+        "is_start_clear": comparison.is_start_clear,
+        "values_compared": comparison.values,
+        "renamed": dict(comparison.alignment.renamed),
+        "only_first": list(comparison.alignment.only_first),
+        "only_second": list(comparison.alignment.only_second),
         "differences": [
             {
                 "area": difference.area,
@@ -228,7 +228,7 @@ def comparison_to_json(found: Comparison) -> dict[str, Json]:
                 "second": difference.second,
                 "note": difference.note,
             }
-            for difference in found.differences
+            for difference in comparison.differences
         ],
     }
 
@@ -253,55 +253,58 @@ def _number(value: float) -> Json:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def render_comparison(found: Comparison) -> str:
+def render_comparison(comparison: Comparison) -> str:
     """Return the comparison for a terminal: where the runs diverge, and which settings differ."""
     lines = [
-        f"{found.runs[0]} rank {found.ranks[0]}  against  {found.runs[1]} rank {found.ranks[1]}",
+        f"{comparison.runs[0]} rank {comparison.ranks[0]}  against  {comparison.runs[1]} rank {comparison.ranks[1]}",
         "",
-        _verdict_text(found),
+        _verdict_text(comparison),
     ]
-    if found.first is not None:
-        word = "noise before" if found.verdict == "diverged" else "rounding explains"
-        lines += ["", f"   {_line(found.first, word)}"]
-        if found.also:
+    if comparison.first is not None:
+        word = "noise before" if comparison.verdict == "diverged" else "rounding explains"
+        lines += ["", f"   {_line(comparison.first, word)}"]
+        if comparison.also:
             lines += ["", "   in the same step, in the order of the step:"]
-            lines += [f"   {_line(divergence, word)}" for divergence in found.also[:_SHOWN]]
-    if any(found.missing):
-        lines += ["", f"steps that only one run has: {found.missing[0]} in the first, {found.missing[1]} in the second"]
-    if found.alignment.renamed:
-        pairs = [f"{first} = {second}" for first, second in found.alignment.renamed.items()]
+            lines += [f"   {_line(divergence, word)}" for divergence in comparison.also[:_SHOWN]]
+    if any(comparison.missing):
+        lines += [
+            "",
+            f"steps that only one run has: {comparison.missing[0]} in the first, {comparison.missing[1]} in the second",
+        ]
+    if comparison.alignment.renamed:
+        pairs = [f"{first} = {second}" for first, second in comparison.alignment.renamed.items()]
         lines += ["", f"sites with different names: {_some(pairs)}"]
-    if found.differences:
-        listed = list(_differences(found.differences))
+    if comparison.differences:
+        listed = list(_differences(comparison.differences))
         lines += ["", "they differ in:"]
         lines += [f"   {line}" for line in listed[: 2 * _SHOWN]]
         if len(listed) > 2 * _SHOWN:
             lines.append(f"   and {len(listed) - 2 * _SHOWN} more; --json lists all")
-    elif found.verdict != "incomparable":
+    elif comparison.verdict != "incomparable":
         lines += ["", "data, configuration, structure and environment are the same, as far as they were recorded"]
     return "\n".join(lines)
 
 
-def _verdict_text(found: Comparison) -> str:
-    count = f"{found.common} common steps compared, {found.values:,} values"
-    if found.verdict == "identical":
+def _verdict_text(comparison: Comparison) -> str:
+    count = f"{comparison.common} common steps compared, {comparison.values:,} values"
+    if comparison.verdict == "identical":
         return f"identical: {count}, equal to the bit"
-    if found.verdict == "within_noise":
+    if comparison.verdict == "within_noise":
         return f"within noise: {count}; they differ from the start, but never by more than rounding explains"
-    if found.verdict == "incomparable" or found.first is None:
+    if comparison.verdict == "incomparable" or comparison.first is None:
         return "incomparable: they have no value of one site, metric and step in common"
-    if found.verdict == "different_start":
-        return f"different from the first common step on ({found.first.step})"
-    if found.verdict == "unclear":
+    if comparison.verdict == "different_start":
+        return f"different from the first common step on ({comparison.first.step})"
+    if comparison.verdict == "unclear":
         return (
-            f"cannot tell: {count}; from the first common step ({found.first.step}) on they differ by more than the "
-            f"rounding of their parameters' dtypes explains, but not by enough to exclude rounding; unless something "
-            f"was computed in a lower precision, a computation differs: dump the tensors of the first site below in "
-            f"both runs, and compare them with --tensors"
+            f"cannot tell: {count}; from the first common step ({comparison.first.step}) on they differ by more than "
+            "the rounding of their parameters' dtypes explains, but not by enough to exclude rounding; unless "
+            "something was computed in a lower precision, a computation differs: dump the tensors of the first site "
+            "below in both runs, and compare them with --tensors"
         )
-    before = "within rounding before" if found.is_start_clear else "from the start, perhaps by more than rounding"
-    before = f"equal to the bit up to step {found.exact_until}" if found.exact_until >= 0 else before
-    return f"they part at step {found.first.step} ({before}; {count}):"
+    before = "within rounding before" if comparison.is_start_clear else "from the start, perhaps by more than rounding"
+    before = f"equal to the bit up to step {comparison.exact_until}" if comparison.exact_until >= 0 else before
+    return f"they part at step {comparison.first.step} ({before}; {count}):"
 
 
 def _line(divergence: Divergence, noise: str) -> str:
@@ -315,12 +318,12 @@ def _line(divergence: Divergence, noise: str) -> str:
     return f"{site}{call}{micro} {divergence.metric}: {values} (relative {gap}{floor})".strip()
 
 
-def _differences(found: Sequence[Difference]) -> Iterator[str]:
+def _differences(differing: Sequence[Difference]) -> Iterator[str]:
     """Yield one line per difference; all generators share one line, since their checksums mean nothing to a reader."""
     generators = [
-        difference.name.removeprefix(GENERATOR) for difference in found if difference.name.startswith(GENERATOR)
+        difference.name.removeprefix(GENERATOR) for difference in differing if difference.name.startswith(GENERATOR)
     ]
-    for difference in found:
+    for difference in differing:
         if not difference.name.startswith(GENERATOR):
             yield _difference(difference)
         elif generators:

@@ -93,7 +93,7 @@ class ModelIndex:
             if item.group is not None:
                 owners.setdefault(item.site.partition(".")[0], set()).add(item.group[0])
         numbers = set().union(*owners.values()) if owners else set()
-        return len(numbers) > 1 and all(len(found) == 1 for found in owners.values())
+        return len(numbers) > 1 and all(len(optimizers) == 1 for optimizers in owners.values())
 
     def consumers(self, site: str) -> tuple[str, ...]:
         """Return the modules that took the site's output as an input, in call order."""

@@ -68,11 +68,11 @@ class Terms:
         by_scale = 0.0 < scaled <= 1.0 and self._fits(self.keep * self.before + scaled * self.gain * self.fed, rows)
         return by_option or by_scale
 
-    def _ratio(self, above: Floats, below: Floats, rows: Mask) -> float:
+    def _ratio(self, numerator: Floats, denominator: Floats, rows: Mask) -> float:
         """Return the ratio of the row in which it is known best."""
-        sure = np.where(rows, np.abs(below) / np.maximum(self.scale, 1e-300), -1.0)
+        sure = np.where(rows, np.abs(denominator) / np.maximum(self.scale, 1e-300), -1.0)
         row = int(np.argmax(sure))
-        return float(above[row] / below[row]) if below[row] else 0.0
+        return float(numerator[row] / denominator[row]) if denominator[row] else 0.0
 
     def _fits(self, expected: Floats, rows: Mask) -> bool:
         return bool((np.abs(self.current - expected) <= _EXACT * self.scale)[rows].all())

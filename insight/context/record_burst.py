@@ -118,7 +118,7 @@ class Burst:
     def next_logged(self, names: Collection[str], index: int) -> int:
         """Return the index of the first record from `index` on that carries one of these scalars; the size if none."""
         lists = [found for name in names if (found := self.logged.get(name)) is not None]
-        places = [found[at] for found in lists if (at := bisect_left(found, index)) < len(found)]
+        places = [indices[at] for indices in lists if (at := bisect_left(indices, index)) < len(indices)]
         return min(places, default=self._size)
 
     def stacked(self, subject: str, column: dict[str, int]) -> StackedSubject | None:

@@ -63,9 +63,9 @@ class Dispatch:
         if known != self.known:
             self.known, self.places = known, dict(_places(context, table.rows.sites, experts))
         sizes = np.append(np.where(table.present, table.column("size"), 0.0), 0.0)
-        for router, (own, whole, rows) in self.places.items():
-            if sizes[own] and sizes[whole]:
-                yield Load(router, sizes[own] / len(rows), sizes[rows] / sizes[whole])
+        for router, (router_row, mixture_row, rows) in self.places.items():
+            if sizes[router_row] and sizes[mixture_row]:
+                yield Load(router, sizes[router_row] / len(rows), sizes[rows] / sizes[mixture_row])
 
 
 def _places(

@@ -68,8 +68,8 @@ def importance(
     return tuple(sorted(found, key=lambda entry: (-entry.share, entry.p_value, entry.field)))
 
 
-def _causes(known: Sequence[str]) -> list[str]:
-    return [name for name in known if name.startswith(_CAUSES)]
+def _causes(fields: Sequence[str]) -> list[str]:
+    return [name for name in fields if name.startswith(_CAUSES)]
 
 
 def _importance(rows: Sequence[Provenance], name: str, target: str, rng: np.random.Generator) -> Importance | None:

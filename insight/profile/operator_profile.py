@@ -100,12 +100,12 @@ def operator_table(
             name=name,
             phase=phase,
             calls=calls / len(events),
-            seconds=s / len(events),
-            self_s=own / len(events),
-            share=own / whole,
+            seconds=total_s / len(events),
+            self_s=self_s / len(events),
+            share=self_s / whole,
             size_bytes=size / len(events),
         )
-        for (name, phase), (calls, s, own, size) in sums.items()
+        for (name, phase), (calls, total_s, self_s, size) in sums.items()
     )
     return tuple(sorted(made, key=lambda operator: -operator.self_s))
 

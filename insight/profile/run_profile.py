@@ -83,13 +83,13 @@ def advise(
 
 
 def _parts(splits: Sequence[StepSplit]) -> Iterator[Advice]:
-    for kind, (worth, does, remedy) in _WHAT_TO_DO.items():
+    for kind, (worth, observation, remedy) in _WHAT_TO_DO.items():
         known = [(split.share(kind), split) for split in splits if np.isfinite(split.share(kind))]
         if not known:
             continue
         share, split = max(known, key=lambda pair: pair[0])
         if share >= worth:
-            yield Advice(kind, share, split.rank, f"{share:.0%} of a step of {_ms(split.step_s)} {does}", remedy)
+            yield Advice(kind, share, split.rank, f"{share:.0%} of a step of {_ms(split.step_s)} {observation}", remedy)
 
 
 def _straggler(ranks: Sequence[RankTime]) -> Iterator[Advice]:

@@ -163,8 +163,10 @@ def collectives(
 def _add(sums: dict[str, list[float]], block: Block) -> None:
     columns = [block.layout.statistics.index(name) for name in ("bytes", "seconds", "wait_seconds")]
     present = np.ones(len(block.values), np.bool_) if block.present is None else block.present
-    for site, there, row in zip(block.layout.sites, present.tolist(), block.values[:, columns].tolist(), strict=True):
-        if there and not site.endswith("]"):  # further tensors of one call have its cost on the first
+    for site, is_present, row in zip(
+        block.layout.sites, present.tolist(), block.values[:, columns].tolist(), strict=True
+    ):
+        if is_present and not site.endswith("]"):  # further tensors of one call have its cost on the first
             totals = sums.setdefault(site, [0.0] * 4)
             for column, value in enumerate((1.0, *row)):
                 totals[column] += value

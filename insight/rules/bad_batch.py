@@ -206,7 +206,7 @@ def _judge(context: StepContext, memory: _BadBatchState, loss: float, deviates: 
 
 
 def _report(
-    context: StepContext, suspect: _Suspect, more: str = "", *, severity: Severity = "warning", confidence: float
+    context: StepContext, suspect: _Suspect, remark: str = "", *, severity: Severity = "warning", confidence: float
 ) -> Finding:
     strange = suspect.is_strange
     which = "" if suspect.batch is None else f" (batch {suspect.batch:.0f})"
@@ -231,7 +231,7 @@ def _report(
             if strange
             else "its input is as usual, so its labels may be wrong"
         )
-        + more,
+        + remark,
         advice="look at this batch for unscaled values, a broken file, repeated or empty text, or shifted labels; "
         "clip gradients so that one batch can do little harm",
         confidence=confidence,

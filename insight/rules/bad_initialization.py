@@ -110,13 +110,13 @@ def check(context: StepContext, memory: _BadInitializationState) -> Iterator[Fin
     huge = [event for event in events if _gain(event) > _HUGE]
     tiny = [event for event in events if 0 < _gain(event) < _TINY and not context.model.is_an_end(event.site)]
     constant = [event for event in events if number(event, "std") == 0 and number(event, "mean") != 0]
-    for found, words in (
+    for events_of_kind, words in (
         (constant, "all its values are equal, so all its units compute and learn the same"),
         (huge, "it scales up its input, and the gradient on its way back"),
         (tiny, "almost nothing of its input or of the gradient passes through"),
     ):
-        if found:
-            yield _report(context, found[0], words, others=len(found) - 1)
+        if events_of_kind:
+            yield _report(context, events_of_kind[0], words, others=len(events_of_kind) - 1)
     if not memory.has_first_loss and context.scalar("loss") is not None:
         memory.has_first_loss = True
         if not (huge or constant):  # which say why the loss is so high

@@ -134,9 +134,8 @@ def _without_requires_grad(context: StepContext, memory: _FrozenParameterState) 
                 "values_of_the_model": total,
             },
             severity="info" if deliberate or _is_beside(context, site) else "warning",
-            explanation=f"{_names(listed)} of {display_site(shown)} {_auxiliary(listed)} not require a gradient, so "
-            "no step "
-            f"will ever change {'them' if len(listed) > 1 else 'it'}"
+            explanation=f"{_names(listed)} of {display_site(shown)} {_auxiliary(listed)} not require a gradient, so no "
+            f"step will ever change {'them' if len(listed) > 1 else 'it'}"
             + ("; most of the model is frozen, as in fine-tuning" * deliberate),
             advice="decide what you intend: to train it, set requires_grad = True before the optimizer is made; to "
             f"keep it frozen, declare expected_frozen: [{site!r}] in the configuration",

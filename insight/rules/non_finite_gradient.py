@@ -137,14 +137,14 @@ def _origin(context: StepContext, table: Table, seen: str) -> tuple[str, str]:
     if table is not context.table("activation_grad"):
         return seen, "it is the last non-finite parameter in model order, so the first in backward order"
     found = [row for row in _rows(table) if row[2]]
-    known = {site: any(bad for name, bad, _ in found if name == site) for site, _, _ in found}
+    known = {site: any(is_bad for name, is_bad, _ in found if name == site) for site, _, _ in found}
     takers = context.model.consumers(seen)
     if len(takers) != 1 or known.get(takers[0], True):
         return seen, "no module after it in the forward pass is known to have a non-finite gradient"
     taker, shown = takers[0], display_site(takers[0])
     start = f"the gradient of {shown}'s own output is finite"
     parameters = _parameters(context, taker)
-    if spoilt := [site for site, bad in parameters.items() if bad]:
+    if spoilt := [site for site, is_bad in parameters.items() if is_bad]:
         return taker, f"{start}, but that of its {_listed(spoilt)} is not, so its backward pass makes them"
     if seen in context.model.modules[taker].direct:
         return taker, (
@@ -162,7 +162,7 @@ def _parameters(context: StepContext, module: str) -> dict[str, bool]:
     """Return whether the gradient of each of the module's own parameters is bad, as far as this step shows."""
     table = context.table("gradient")
     rows = () if table is None else _rows(table)
-    return {site: bad for site, bad, is_there in rows if is_there and site.rpartition(".")[0] == module}
+    return {site: is_bad for site, is_bad, is_there in rows if is_there and site.rpartition(".")[0] == module}
 
 
 def _rows(table: Table) -> Iterator[tuple[str, bool, bool]]:

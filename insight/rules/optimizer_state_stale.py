@@ -148,7 +148,7 @@ def _broken(context: StepContext, memory: _StaleOptimizerState, *, is_reported: 
         memory.reported.update(fault.site for fault in broken)
         return
     memory.reported.update(fault.site for fault in broken)
-    worst = max(broken, key=lambda found: abs(found.value - found.expected) / max(abs(found.expected), 1e-300))
+    worst = max(broken, key=lambda fault: abs(fault.value - fault.expected) / max(abs(fault.expected), 1e-300))
     known = tuple(context.model.parameters[fault.site] for fault in broken if fault.site in context.model.parameters)
     site = "" if len(broken) > 1 and len(known) == len(context.model.parameters) else worst.site
     others = f" and of {len(broken) - 1} more parameters" if len(broken) > 1 else ""

@@ -104,7 +104,7 @@ def _slowest(event: Event) -> tuple[int, float, float]:
     before = full["data"] + full["forward"]
     step = before + full["backward"] + full["optimizer"]
     own = step - full["communication"]
-    rank, excess_s = max((_ahead(before), _ahead(own)), key=lambda found: found[1])
+    rank, excess_s = max((_ahead(before), _ahead(own)), key=lambda pair: pair[1])
     return rank, excess_s, float(np.median(step))
 
 

@@ -199,8 +199,7 @@ def _from_the_start(context: StepContext, memory: _UninformativeLabelsState, los
         context,
         {"loss": level, "label_entropy": memory.entropy, "records": path.records, "path": path.length},
         f"after {path.records} records, with updates that sum to {path.length:.2g} times the weights' norm, the loss "
-        "is "
-        f"{level:.4g}; guessing gives {memory.entropy:.4g}, so the model has learned nothing",
+        f"is {level:.4g}; guessing gives {memory.entropy:.4g}, so the model has learned nothing",
         path.since,
         0.6,
     )

@@ -195,14 +195,14 @@ def occlusion(score: Score, x: Array, *, window: int = 4, stride: int = 2, basel
     covered = np.empty((len(places), *at.shape))
     fall, count = np.zeros(space), np.zeros(space)
     windows = [tuple(slice(start, start + window) for start in index) for index in places]
-    for number, where in enumerate(windows):
+    for number, window_slices in enumerate(windows):
         hidden = np.zeros(space, np.bool_)
-        hidden[where] = True
+        hidden[window_slices] = True
         covered[number] = np.where(hidden, cover, at)
     falls = scores(score, at[None])[0] - scores(score, covered)
-    for where, drop in zip(windows, falls.tolist(), strict=True):
-        fall[where] += drop
-        count[where] += 1.0
+    for window_slices, drop in zip(windows, falls.tolist(), strict=True):
+        fall[window_slices] += drop
+        count[window_slices] += 1.0
     return fall / count
 
 
