@@ -87,7 +87,7 @@ def _report(found: "Diagnosis", *, has_steps: bool) -> str:
 
 def _watched(run: str, store: str, conditions: list[str], as_document: bool, severities: tuple[str, ...]) -> int:
     """Print where conditions hold in a stored run; return the exit code."""
-    from ..insight.document import finding_to_json
+    from ..insight.diagnosis_report import finding_to_json
     from ..insight.stored_watchpoints import watch_dumps, watch_series
     from ..storage import tensor_files
 

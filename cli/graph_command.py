@@ -10,7 +10,7 @@ from .store_options import DEFAULT_STORE, JsonOption, RunArgument, StoreOption, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..insight.model_graph import GraphDifference, ModelGraph, Node
+    from ..insight.model_graph import GraphDifference, GraphNode, ModelGraph
 
 _NONE: list[str] = []
 
@@ -67,7 +67,7 @@ def _print_graph(found: "ModelGraph") -> None:
     console().print(listing)
 
 
-def _tree(found: "ModelGraph", site: str | None, depth: int) -> "Iterator[tuple[int, Node]]":
+def _tree(found: "ModelGraph", site: str | None, depth: int) -> "Iterator[tuple[int, GraphNode]]":
     for node in found.nodes:
         if node.parent == site:
             yield depth, node

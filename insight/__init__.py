@@ -1,11 +1,10 @@
-"""From what was recorded to what is wrong: rules, live and offline diagnosis, root causes."""
+"""Diagnosis: rules over records, live and offline, and the root causes among their findings."""
 
 from .deviation import deviation
-from .diagnosis import Diagnosis, LiveDiagnosis, Verdict, diagnose
-from .document import finding_to_json, render_json
+from .diagnosis import LiveDiagnosis, diagnose
+from .diagnosis_report import Diagnosis, Verdict, finding_to_json, render_json, render_markdown, render_text
 from .errors import InsightError, InvalidRule, UnknownRule
 from .recording import Recording
-from .render import render_markdown, render_text
 from .root_causes import root_causes
 from .rule import Rule, find_rule, rule
 from .rules import RULES

@@ -1,14 +1,14 @@
-"""What stands behind a root cause: how to look at its evidence, what was ruled out, and what only a person can tell."""
+"""Collects what stands behind a root cause: a query for its evidence, what was ruled out, what only a person knows."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ..storage import Finding
 from .calibration import NAMED
-from .root_causes import is_alike, possible_causes
+from .root_causes import began_together, possible_causes
 from .rules import RULES
 
-#: Steps before and after a finding that are worth a look.
+#: Steps before and after a finding that its query reads.
 _AROUND = 50
 
 
@@ -17,16 +17,16 @@ class Account:
     """What stands behind one root cause.
 
     Args:
-        query: A line of Python over an open `store` that reads the evidence again; empty where no series shows it.
-        ruled_out: Causes from which it may follow whose rules have seen what they need and found nothing.
-        not_checked: Those whose rules have not.
-        also: Other sites at which the same rule found the same from the same step on.
-        ranks: Other ranks on which it did.
-        follows: What was found besides, and may follow from it.
-        batch: Of its first step, by number and checksum; empty where no single batch matters or none is known.
-        change: Of the model's modules, at its first step or soon before; empty where there was none.
-        named: In how many runs of the benchmark of faults the rule was named as a root cause.
-        right: In how many of these it was one.
+        query: A line of Python that reads the evidence from an open `store`; empty if no series shows it.
+        ruled_out: Possible causes of it whose rules saw what they need and found nothing.
+        not_checked: Possible causes whose rules did not see what they need.
+        also: Other sites at which the same rule fired from the same step on.
+        ranks: Other ranks on which it fired.
+        follows: Other findings that may follow from it.
+        batch: Number and checksum of the batch of its first step; empty if no single batch matters or none is known.
+        change: Change of the model's modules at its first step or shortly before; empty if there was none.
+        named: Number of benchmark runs in which the rule was named as a root cause.
+        right: Number of these in which it was a root cause.
         asks: `intent` where the run cannot tell a fault from a choice, `reference` where only a comparison can; else
             empty.
     """
@@ -54,25 +54,25 @@ def account_of(
     batch: str = "",
     change: str = "",
 ) -> Account:
-    """The account of one finding of a run.
+    """Return what stands behind one finding of a run.
 
     Args:
-        findings: All of the run's: what was found is not ruled out.
-        follows: Those that are folded under this one.
-        batch: That of its first step.
-        change: Of the model's modules, at that step or soon before.
+        findings: All findings of the run; a cause that was found is not ruled out.
+        follows: Findings that are folded under this one.
+        batch: The batch of its first step.
+        change: The change of the model's modules at that step or shortly before.
         rules_run: Names of the rules whose silence means something.
     """
     found = {item.cause for item in findings}
     possible = [cause for cause in possible_causes(finding.cause) if cause not in found]
-    spoke = {RULES[name].cause for name in rules_run if name in RULES}
+    silent = {RULES[name].cause for name in rules_run if name in RULES}
     rule = RULES.get(finding.rule)
     right, named = NAMED.get(finding.rule, (0, 0))
-    alike = [item for item in findings if is_alike(item, finding)]
+    alike = [item for item in findings if began_together(item, finding)]
     return Account(
         query=_query(finding, run),
-        ruled_out=tuple(cause for cause in possible if cause in spoke),
-        not_checked=tuple(cause for cause in possible if cause not in spoke and not _is_beside(cause)),
+        ruled_out=tuple(cause for cause in possible if cause in silent),
+        not_checked=tuple(cause for cause in possible if cause not in silent and not _is_beside(cause)),
         asks=rule.asks if rule else "",
         also=tuple(sorted({item.site for item in alike} - {finding.site})),
         ranks=tuple(sorted({item.rank for item in alike} - {finding.rank})),
@@ -85,7 +85,7 @@ def account_of(
 
 
 def _is_beside(cause: str) -> bool:
-    """True for causes that exist in some trainings only; where their names were never recorded they do not apply."""
+    """Return True for a cause that only some trainings can have; without its records it does not apply."""
     return any(rule.is_optional for rule in RULES.values() if rule.cause == cause)
 
 

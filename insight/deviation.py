@@ -1,4 +1,4 @@
-"""How far each layer is from its own history, in robust standard deviations."""
+"""Measures how far each layer is from its own history, in robust standard deviations."""
 
 from typing import Final
 
@@ -61,9 +61,9 @@ def _center_and_spread(
     return center, np.maximum(spread, least)
 
 
-def _median(ordered: NDArray[np.float64], there: NDArray[np.int64]) -> NDArray[np.float64]:
+def _median(ordered: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
     rows = np.arange(len(ordered))
     last = ordered.shape[1] - 1
-    lower = ordered[rows, np.clip((there - 1) // 2, 0, last)]
-    upper = ordered[rows, np.clip(there // 2, 0, last)]
+    lower = ordered[rows, np.clip((counts - 1) // 2, 0, last)]
+    upper = ordered[rows, np.clip(counts // 2, 0, last)]
     return np.asarray((lower + upper) / 2, dtype=np.float64)

@@ -1,98 +1,23 @@
-"""Diagnosis of a run: live as a listener of its writer, and again offline from what the store has kept."""
+"""Diagnosis of a run: live, as a listener of its writer, and offline, from the store."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import replace
 
-from ..storage import Finding, FindingKey, Json, Run, RunState, StepRecord, Store, Structure
-from .account import Account, account_of
-from .document import render_json
+from ..storage import Finding, Run, RunState, StepRecord, Store, Structure
+from .diagnosis_report import Diagnosis, Verdict
 from .engine import Engine
-from .render import render_markdown, render_text
 from .root_causes import appearance, folded, leading
 from .rules import RULES
-from .schedule_thinning import Thinning, thinning_of
+from .schedule_thinning import thinning_of
 from .watchpoints import rules_with
-
-Verdict = Literal["healthy", "unhealthy", "undetermined"]
 
 #: Findings that say nothing of the model's health: of the monitor itself, and of what a person wanted to know.
 _BESIDE = frozenset({"monitor_fault", "watchpoint"})
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """What is wrong with a run, and from what it follows.
-
-    Args:
-        run: Its id.
-        verdict: `healthy` only when every essential rule saw enough to speak and no rule found anything worse than a
-            notice; never of a run that failed or crashed.
-        root_causes: The findings from which the others follow, at most three, facts first.
-        follows: What may follow from each of them.
-        findings: All of them, by first step and data flow.
-        rules_not_run: Rules whose silence means nothing.
-        reasons: For each of those, why.
-        rules_run: Rules whose silence means that what they look for is not there.
-        state: How the run ended, or that it has not.
-        error: What ended a failed run, empty otherwise.
-        last_step: The newest step, -1 before the first.
-        batches: By the key of a finding: the batch that it began with, where one matters.
-        changes: By the key of a finding: the change of the model's modules that it began at or soon behind.
-        ranks: The recording processes.
-        reference: Name of the good run that it was compared with; empty for none.
-        thinned: What an overhead budget has left out of the run; None where it left out nothing.
-    """
-
-    run: str
-    verdict: Verdict
-    root_causes: tuple[Finding, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    rules_not_run: tuple[str, ...] = ()
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    rules_run: tuple[str, ...] = ()
-    state: RunState = "finished"
-    error: str = ""
-    last_step: int = -1
-    follows: tuple[tuple[Finding, ...], ...] = ()
-    batches: Mapping[FindingKey, str] = field(default_factory=dict)
-    ranks: tuple[int, ...] = (0,)
-    reference: str = ""
-    thinned: Thinning | None = None
-    changes: Mapping[FindingKey, str] = field(default_factory=dict)
-
-    def accounts(self) -> tuple[Account, ...]:
-        """What stands behind each root cause, in their order."""
-        follows = dict(zip((root.key for root in self.root_causes), self.follows, strict=False))
-        return tuple(
-            account_of(
-                root,
-                self.run,
-                findings=self.findings,
-                rules_run=self.rules_run,
-                follows=follows.get(root.key, ()),
-                batch=self.batches.get(root.key, ""),
-                change=self.changes.get(root.key, ""),
-            )
-            for root in self.root_causes
-        )
-
-    def to_json(self) -> dict[str, Json]:
-        """The document of `diagnose --json`: plain JSON values, evidence that is not finite as a string."""
-        return render_json(self)
-
-    def to_text(self) -> str:
-        """The diagnosis for a terminal, root causes first, without markup."""
-        return render_text(self)
-
-    def to_markdown(self) -> str:
-        """The diagnosis as a Markdown section."""
-        return render_markdown(self)
-
-
 class LiveDiagnosis:
-    """A listener that asks the rules about every record on its way into the store.
+    """A listener that runs the rules on every record on its way into the store.
 
     Args:
         rank: The recording process.
@@ -105,7 +30,7 @@ class LiveDiagnosis:
         self._engine = Engine(RULES, rank=rank)
 
     def begin(self, run: Run, structure: Structure) -> None:
-        """Starts with this run; called again with the same one, takes its changed structure and keeps the histories."""
+        """Start with this run; a second call with the same run updates the structure and keeps the histories."""
         if self._run is None or self._run.id != run.id:
             self._last_step = run.last_step
             self._engine = Engine(rules_with(RULES, run.config), rank=self._rank, config=run.config)
@@ -113,16 +38,16 @@ class LiveDiagnosis:
         self._engine.learn_structure(structure)
 
     def foresee(self, records: Sequence[StepRecord]) -> None:
-        """Takes the records that will be observed next, one by one."""
+        """Take the records that will be observed next, one by one."""
         self._engine.foresee(records)
 
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
-        """The findings that this record gives rise to."""
+        """Return the findings of this record."""
         self._last_step = max(self._last_step, record.step)
         return self._engine.observe(record)
 
     def end(self) -> tuple[Finding, ...]:
-        """Nothing: every rule speaks as soon as it can, so that a killed run loses no finding."""
+        """Return no findings: every rule reports as soon as it can, so a killed run loses none."""
         return ()
 
     @property
@@ -131,13 +56,13 @@ class LiveDiagnosis:
         return self._engine.findings
 
     def diagnosis(self) -> Diagnosis:
-        """The diagnosis of what has been seen so far, as of a running run: how it ends only its store can tell."""
+        """Return the diagnosis so far, as of a running run; only the store knows how a run ended."""
         found = _conclude(self._run.id if self._run else "", "running", [self._engine])
         return replace(found, last_step=self._last_step)
 
 
 def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
-    """The diagnosis of a stored run, finished or not: the same findings as live, from the same engine.
+    """Diagnose a stored run, finished or not, with the engine of the live diagnosis.
 
     Args:
         store: Where the run is.
@@ -166,7 +91,7 @@ def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
 
 
 def _replay(store: Store, run: str, rank: int, engine: Engine) -> None:
-    """Nothing; the engine sees every record of the rank, and before it the structure that the model had then."""
+    """Show the engine every record of the rank, each after the structure that the model had then."""
     former = deque(store.former_structures(run, rank=rank))
     newest = store.structure(run, rank=rank)
     engine.learn_structure(former[0].structure if former else newest)
@@ -183,10 +108,10 @@ def _conclude(run: str, state: RunState, engines: list[Engine]) -> Diagnosis:
     reasons: dict[str, str] = {}
     for engine in engines:
         reasons.update(engine.not_run())
-    spoke = {name for engine in engines for name in engine.run()}
+    ran = {name for engine in engines for name in engine.run()}
     batches = {key: batch for engine in engines for key, batch in engine.batches.items()}
     changes = {key: change for engine in engines for key, change in engine.changes.items()}
-    rules_run = tuple(sorted(spoke - reasons.keys()))
+    rules_run = tuple(sorted(ran - reasons.keys()))
     return concluded(
         Diagnosis(run=run, verdict="undetermined", state=state, rules_run=rules_run, batches=batches, changes=changes),
         [finding for engine in engines for finding in engine.findings],
@@ -198,7 +123,7 @@ def _conclude(run: str, state: RunState, engines: list[Engine]) -> Diagnosis:
 def concluded(
     diagnosis: Diagnosis, findings: Iterable[Finding], reasons: Mapping[str, str], structure: Structure | None
 ) -> Diagnosis:
-    """The diagnosis with these findings: in order, folded under their causes, and judged.
+    """Return the diagnosis with these findings: sorted, folded under their root causes, and judged.
 
     Args:
         reasons: Why rules could not run.

@@ -1,4 +1,4 @@
-"""The one engine that shows records to the rules: inside the run as they pass, and again when they are replayed.
+"""The engine that shows records to the rules: during the run, and again when a stored run is replayed.
 
 Its findings depend on the structure and the records alone, never on time, threads or chance; so the live diagnosis and
 the offline one agree bit for bit.
@@ -6,36 +6,37 @@ the offline one agree bit for bit.
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ..storage import Event, Finding, FindingKey, Json, StepRecord, Structure
-from .context.model_index import Anatomy
+from .context.model_index import ModelIndex
 from .context.optimizer_bounds import AdamBound
 from .context.record_burst import Burst
-from .context.step_context import Moment
-from .context.subject_table import Rows
+from .context.step_context import StepContext
+from .context.subject_table import SubjectRows
 from .finding_onset import Batches, Changes
 from .root_causes import appearance
 from .rule import NEW_STRUCTURE, Rule
-from .rule_scheduler import Asked, Kind, Rota
+from .rule_scheduler import RecordKind, RuleCall, RuleScheduler
 from .watchpoints import PREFIX, rules_with
 
 _log = logging.getLogger(__name__)
 
-#: Kinds of records, by what they carry, for which the rules to ask are remembered.
+#: The most kinds of records whose rules are cached.
 _KINDS = 256
 
 
 class Engine:
-    """Rules with their memories, for one rank of one run.
+    """The rules and their states, for one rank of one run.
 
     Args:
-        rules: Which rules to ask.
+        rules: The rules to run.
         rank: The recording process.
         config: The run's configuration; `expected_frozen`, a list of globs, is read from it.
 
     Attributes:
-        batches: By finding, the batch that it began with, where one matters and is known.
-        changes: By finding, the change of the model's modules that it began at or soon behind.
+        batches: The batch that a finding began with, by the finding's key, if one matters and is known.
+        changes: The change of the model's modules at or shortly before a finding, by the finding's key.
     """
 
     def __init__(self, rules: Mapping[str, Rule], *, rank: int = 0, config: Mapping[str, Json] | None = None) -> None:
@@ -43,14 +44,14 @@ class Engine:
         self._rank = rank
         self._expected_frozen = _globs((config or {}).get("expected_frozen"))
         self._memories = {name: item.memory() if item.memory else None for name, item in rules.items()}
-        self._rows: dict[str, Rows] = {}
-        self._anatomy = Anatomy(Structure())
+        self._rows: dict[str, SubjectRows] = {}
+        self._model = ModelIndex(Structure())
         self._is_new = True  # the structure, which no record has come after
         self._bound = AdamBound()
         self._burst = Burst()
         self._counted: dict[str, int] = {}
-        self._kinds: dict[tuple[object, ...], Kind] = {}
-        self._rota = Rota()
+        self._kinds: dict[tuple[object, ...], RecordKind] = {}
+        self._scheduler = RuleScheduler()
         self._findings: dict[FindingKey, Finding] = {}
         self._batches = Batches()
         self.batches: dict[FindingKey, str] = {}
@@ -61,37 +62,45 @@ class Engine:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found so far, by first step and data flow; a later word on a finding replaces the earlier."""
-        found = tuple(self._findings.values())  # in one piece: the writer's thread may be adding to it
+        """All findings so far, by first step and data flow; a later finding with the same key replaces the earlier."""
+        found = tuple(self._findings.values())  # a copy, since the writer's thread may add to it
         return tuple(sorted(found, key=appearance))
 
     @property
     def structure(self) -> Structure:
         """The newest structure of the model."""
-        return self._anatomy.structure
+        return self._model.structure
 
     def learn_structure(self, structure: Structure) -> None:
-        """Takes the structure, or its change; histories are kept."""
-        self._anatomy = Anatomy(structure, self._expected_frozen)
+        """Take the structure, or its change; histories are kept."""
+        self._model = ModelIndex(structure, self._expected_frozen)
         self._is_new = True
         self._forget_kinds()
 
     def foresee(self, records: Sequence[StepRecord]) -> None:
-        """Takes the records that will be observed next, one by one: what rules ask of each is worked out for all."""
+        """Take the records that will be observed next, so that their statistics are computed together."""
         self._burst = Burst(records)
 
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
-        """The findings that this record gives rise to; a rule that raises is switched off and reported as one."""
+        """Return the findings of this record; a rule that raises is switched off and reported."""
         self._changes.learn(record)
-        now = Moment(record, self._rows, self._anatomy, self._rank, self._bound, self._burst, self._changes)
-        found = self._wake(now)
-        kind = self._kind(now)
+        context = StepContext(
+            record=record,
+            rows=self._rows,
+            model=self._model,
+            rank=self._rank,
+            bound=self._bound,
+            burst=self._burst,
+            changes=self._changes,
+        )
+        found = self._close_skip_windows(context)
+        kind = self._kind(context)
         kind.records += 1
         self.records += 1
-        asked = self._rota.asked(kind, now)
-        now.is_within_bounds = self._rota.is_within_bounds
-        self._rota.at += 1
-        found += self._ask(now, asked)
+        calls = self._scheduler.calls(kind, context)
+        context.is_within_bounds = self._scheduler.is_within_bounds
+        self._scheduler.index += 1
+        found += self._check(context, calls)
         self._is_new = False
         self._batches.learn(record)
         for finding in found:
@@ -105,73 +114,74 @@ class Engine:
                 self._watch(event.data)
         return tuple(found)
 
-    def _ask(self, now: Moment, asked: Sequence[Asked]) -> list[Finding]:
-        """The findings of these rules about the record."""
+    def _check(self, context: StepContext, calls: Sequence[RuleCall]) -> list[Finding]:
+        """Return the findings of these rules about the record, each signed by its rule."""
         found: list[Finding] = []
-        for rule, check, memory, speaker in asked:
+        for rule, check, state in calls:
             known = len(found)
-            now.speaker = speaker
             try:
-                found.extend(check(now, memory))
+                found.extend(check(context, state))
             except Exception as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run
-                found[known:] = [self._fault(rule, now, error)]
+                found[known:] = [self._fault(rule, context, error)]
+            if len(found) > known:
+                found[known:] = [rule.sign(finding) for finding in found[known:]]
         return found
 
-    def _wake(self, now: Moment) -> list[Finding]:
-        """Has those learn whose rest is over; findings tell of the rules that fail in it."""
-        rota, found = self._rota, []
-        is_expected = rota.expects(now.record)
-        for name, learn in rota.wake(everybody=not is_expected):
+    def _close_skip_windows(self, context: StepContext) -> list[Finding]:
+        """Let the rules learn whose skip windows are over; return a finding for each rule that fails in it."""
+        scheduler, found = self._scheduler, []
+        is_expected = scheduler.expects(context.record)
+        for name, learn in scheduler.close_windows(close_all=not is_expected):
             try:
                 learn()
             except Exception as error:
                 if name not in self._rules:
                     raise
-                found.append(self._fault(self._rules[name], now, error))
+                found.append(self._fault(self._rules[name], context, error))
         if not is_expected:
-            rota.begin(() if self._is_new else self._burst.stretch(now.record))
+            scheduler.begin(() if self._is_new else self._burst.lookahead(context.record))
         return found
 
-    def _kind(self, now: Moment) -> Kind:
-        """What the record carries, and the rules that need something of it; most records of a run carry the same."""
-        record = now.record
-        key = (*now.subjects, None, *record.scalars, None, *[event.kind for event in record.events], self._is_new)
+    def _kind(self, context: StepContext) -> RecordKind:
+        """Return what the record carries and which rules to call; most records of a run are of one kind."""
+        record = context.record
+        key = (*context.subjects, None, *record.scalars, None, *[event.kind for event in record.events], self._is_new)
         kind = self._kinds.get(key)
         if kind is None:
             if len(self._kinds) >= _KINDS:
                 self._forget_kinds()
-            carries = {"record", *now.subjects, *(f"scalar/{name}" for name in record.scalars)}
+            carries = {"record", *context.subjects, *(f"scalar/{name}" for name in record.scalars)}
             carries.update(f"event/{event.kind}" for event in record.events)
-            if self._anatomy.is_known:
+            if self._model.is_known:
                 carries.update(("structure", NEW_STRUCTURE) if self._is_new else ("structure",))
-            asked = [rule for rule in self._rules.values() if not carries.isdisjoint(rule.asked_on or rule.needs)]
-            each = tuple((rule, rule.check, self._memories[rule.name], rule.speaker) for rule in asked)
-            kind = self._kinds[key] = Kind(frozenset(carries), each)
+            called = [rule for rule in self._rules.values() if not carries.isdisjoint(rule.triggers or rule.needs)]
+            calls = tuple((rule, rule.check, self._memories[rule.name]) for rule in called)
+            kind = self._kinds[key] = RecordKind(frozenset(carries), calls)
         return kind
 
     def _forget_kinds(self) -> None:
-        """Counts what the kinds of records have carried so far; they are made anew."""
+        """Count what the kinds of records have carried so far, and drop them."""
         self._counted = self._seen()
         self._kinds.clear()
-        self._rota.stop()
+        self._scheduler.stop()
 
     def _seen(self) -> dict[str, int]:
-        """By what rules need: the records that carried it."""
+        """Return how many records carried each need."""
         seen = dict(self._counted)
-        for kind in list(self._kinds.values()):  # in one piece: the writer's thread may be adding to it
+        for kind in list(self._kinds.values()):  # a copy, since the writer's thread may add to it
             for need in kind.carries:
                 seen[need] = seen.get(need, 0) + kind.records
         return seen
 
     def run(self) -> tuple[str, ...]:
-        """Rules that have seen all that they need, often enough for their silence to mean something."""
+        """Return the rules that have seen all they need often enough, so that their silence means something."""
         seen = self._seen()
         return tuple(
             rule.name for rule in self._rules.values() if all(seen.get(need, 0) >= rule.warm_up for need in rule.needs)
         )
 
     def not_run(self) -> dict[str, str]:
-        """For every rule whose silence means nothing: why."""
+        """Return why the silence of each other rule means nothing."""
         reasons = {event.site: str(event.data["error"]) for event in self._faults}
         seen = self._seen()
         for rule in self._rules.values():
@@ -186,7 +196,7 @@ class Engine:
         return dict(sorted(reasons.items()))
 
     def _watch(self, config: Mapping[str, Json]) -> None:
-        """Takes the watchpoints that a person has set while the training runs; those that stay keep their memories."""
+        """Take the watchpoints that a person set during the training; unchanged ones keep their states."""
         kept = {name: rule for name, rule in self._rules.items() if not name.startswith(PREFIX)}
         self._rules = rules_with(kept, config)
         self._forget_kinds()
@@ -194,23 +204,23 @@ class Engine:
             if name not in self._memories:
                 self._memories[name] = rule.memory() if rule.memory else None
 
-    def _fault(self, rule: Rule, now: Moment, error: Exception) -> Finding:
-        """The rule is switched off, and this says so."""
-        _log.warning("rule %s failed at step %d and is switched off", rule.name, now.step, exc_info=True)
+    def _fault(self, rule: Rule, context: StepContext, error: Exception) -> Finding:
+        """Switch the rule off and return a finding about it."""
+        _log.warning("rule %s failed at step %d and is switched off", rule.name, context.step, exc_info=True)
         del self._rules[rule.name]
         self._forget_kinds()
         words = f"{type(error).__name__}: {error}"
-        self._faults.append(Event("monitor_fault", now.step, rule.name, data={"error": f"failed with {words}"}))
-        now.speaker = ("monitor-fault", "monitor_fault", 0)
-        return now.finding(
+        self._faults.append(Event("monitor_fault", context.step, rule.name, data={"error": f"failed with {words}"}))
+        finding = context.finding(
             f"rule/{rule.name}",
             "",
-            {"step": now.step},
+            {"step": context.step},
             severity="warning",
-            explanation=f"the rule {rule.name!r} raised {words} at step {now.step} and was switched off; "
-            "the training was not touched, and the other rules go on",
-            advice="report this as a bug of mindscope with the run file; its silence is not health",
+            explanation=f"the rule {rule.name!r} raised {words} at step {context.step} and was switched off; "
+            "the training is unharmed, and the other rules continue",
+            advice="report this as a bug of mindscope with the run file; do not take this rule's silence for health",
         )
+        return replace(finding, rule="monitor-fault", cause="monitor_fault")
 
 
 def _globs(value: Json | None) -> tuple[str, ...]:

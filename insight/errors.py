@@ -1,4 +1,4 @@
-"""What can go wrong when insight is asked for something.
+"""The exceptions of insight.
 
 InsightError(RuntimeError)
 ├── UnknownRule(KeyError)      no rule of that name

@@ -1,4 +1,4 @@
-"""What a finding began with: its batch, and the change of the model's modules just before it."""
+"""Describes what a finding began with: its batch, and a change of the model's modules just before."""
 
 import math
 from collections import deque
@@ -16,7 +16,7 @@ from .running_statistics import Mask
 
 __all__ = ["Change", "Changes", "change_at"]
 
-#: Causes of a moment, in which one batch may matter; for what lasts every batch is as good as another.
+#: Causes that begin in one moment, so that a single batch may matter.
 _OF_A_MOMENT: Final = NON_FINITE | {
     "bad_batch",
     "exploding_gradient",
@@ -25,8 +25,8 @@ _OF_A_MOMENT: Final = NON_FINITE | {
     "repeated_batch",
 }
 #: The batch's number where the loader knows it, and the checksum of its contents: scalar, word, form.
-_TOLD: Final = (("batch/id", "number", "d"), ("batch/checksum", "checksum", "x"))
-#: Steps whose batches are remembered: a finding of a moment is found within a few. Our choice.
+_BATCH_SCALARS: Final = (("batch/id", "number", "d"), ("batch/checksum", "checksum", "x"))
+#: Steps whose batches are kept: such findings come within a few steps. Our choice.
 _KEPT: Final = 64
 
 
@@ -37,8 +37,8 @@ class Batches:
         self._steps: dict[int, dict[str, list[int]]] = {}
 
     def learn(self, record: StepRecord) -> None:
-        """Takes the batch of the step, or of one of its micro-steps."""
-        for scalar, _, _ in _TOLD:
+        """Take the batch of the step, or of one of its micro-steps."""
+        for scalar, _, _ in _BATCH_SCALARS:
             value = record.scalars.get(scalar)
             if value is None or not math.isfinite(value):
                 continue
@@ -49,7 +49,7 @@ class Batches:
             self._steps[record.step].setdefault(scalar, []).append(int(value))
 
     def of(self, finding: Finding) -> str:
-        """The batch of the finding's first step, such as `number 7, checksum ab`.
+        """Return the batch of the finding's first step, such as `number 7, checksum ab`.
 
         Empty for what no single batch can be the cause of, and where neither was recorded.
         """
@@ -58,12 +58,12 @@ class Batches:
         seen = self._steps.get(finding.first_step, {})
         return ", ".join(
             " ".join((word, *(format(value, form) for value in seen[scalar])))
-            for scalar, word, form in _TOLD
+            for scalar, word, form in _BATCH_SCALARS
             if scalar in seen
         )
 
 
-#: What lies in the data, the machine or the monitor, whatever the model is made of; and what names changes itself.
+#: Causes that do not depend on the model's modules, and `loss_spike`, which names changes itself.
 _ELSEWHERE: Final = frozenset(
     {
         "dataloader_bound",
@@ -77,14 +77,14 @@ _ELSEWHERE: Final = frozenset(
         "watchpoint",
     }
 )
-#: So many changes, each within `JUST_BEFORE` steps of the one before, are how the model works and explain no moment;
-#: and modules that are named of one. Our choice.
+#: A model with this many changes, each within `JUST_BEFORE` steps of the one before, changes all the time, so that its
+#: changes explain nothing; and the modules that are named of a change. Our choice.
 _HABIT, _NAMED = 5, 3
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Modules that joined, were exchanged or went.
+    """Modules that were added, replaced or removed.
 
     Args:
         step: The step of the first forward with the model as it is since.
@@ -104,7 +104,7 @@ class Change:
         return np.array([is_any or site.startswith(inside) for site in sites], dtype=np.bool_)
 
     def since(self, step: int) -> str:
-        """The change as it is told of something that began at the step."""
+        """Return the change in words, relative to the step at which something began."""
         behind = step - self.step
         apart = "in this very step" if not behind else f"{behind} step{'s' if behind > 1 else ''} before"
         return f"{self.modules} at step {self.step}, {apart}"
@@ -117,12 +117,12 @@ class Changes:
     newest: deque[Change] = field(default_factory=lambda: deque(maxlen=_HABIT))
 
     def learn(self, record: StepRecord) -> None:
-        """Takes the change of the step; a model that changes before its first step has not been trained otherwise."""
+        """Take the changes of the step; changes before the first step do not count."""
         for event in record.events:
-            self.hear(event)
+            self.learn_event(event)
 
-    def hear(self, event: Event) -> None:
-        """Takes what the event tells of modules, if it does."""
+    def learn_event(self, event: Event) -> None:
+        """Take the event if it reports changed modules."""
         if event.kind == "modules_changed" and event.step > 0:
             sites, count = tuple(words(event, "sites")), number(event, "count")
             named = [display_site(site) for site in sites[:_NAMED]]
@@ -131,22 +131,22 @@ class Changes:
 
     def behind(self, step: int, sites: Sequence[str]) -> Mask:
         """`(sites,)` whether it may be another parameter than after that step; any, if changes are many."""
-        late = [one for one in self.newest if one.step > step]
+        late = [change for change in self.newest if change.step > step]
         found = np.full(len(sites), len(late) == _HABIT, dtype=np.bool_)
-        for one in late:
-            found |= one.may_hold(sites)
+        for change in late:
+            found |= change.may_hold(sites)
         return found
 
     def before(self, step: int) -> Change | None:
-        """The newest change at most `JUST_BEFORE` steps before; None without one, and where changes are habit."""
-        steps = [one.step for one in self.newest]
-        if len(steps) == _HABIT and all(late - early <= JUST_BEFORE for early, late in pairwise(steps)):
+        """Return the newest change at most `JUST_BEFORE` steps before; None without one, or if changes are frequent."""
+        steps = [change.step for change in self.newest]
+        if len(steps) == _HABIT and all(later - earlier <= JUST_BEFORE for earlier, later in pairwise(steps)):
             return None
-        near = [one for one in self.newest if 0 <= step - one.step <= JUST_BEFORE]
+        near = [change for change in self.newest if 0 <= step - change.step <= JUST_BEFORE]
         return near[-1] if near else None
 
     def of(self, finding: Finding) -> str:
-        """The change that the finding began at or soon behind; empty where none can matter."""
+        """Return the change at or shortly before the finding's first step, in words; empty if none can matter."""
         if finding.cause in _ELSEWHERE:
             return ""
         change = self.before(finding.first_step)
@@ -154,7 +154,7 @@ class Changes:
 
 
 def change_at(finding: Finding, events: Iterable[Event]) -> str:
-    """The change that a stored finding began at or soon behind; empty where none can matter.
+    """Return the change at or shortly before a stored finding, in words; empty if none can matter.
 
     Args:
         events: Of its rank, oldest first.
@@ -162,5 +162,5 @@ def change_at(finding: Finding, events: Iterable[Event]) -> str:
     known = Changes()
     for event in events:
         if event.step <= finding.step:
-            known.hear(event)
+            known.learn_event(event)
     return known.of(finding)

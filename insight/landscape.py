@@ -1,4 +1,4 @@
-"""The loss around a model's weights: over two random directions, along the training's own path, between two runs."""
+"""The loss around a model's weights: along random directions, along the training's path, between two runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -28,7 +28,9 @@ __all__ = [
 ]
 
 #: Parameters by their sites, as arrays of any floating dtype.
-Weights = Mapping[str, NDArray[Any]]
+Weights = Mapping[str, NDArray[np.generic]]
+#: Directions in the space of the parameters, by their sites.
+Directions = Mapping[str, NDArray[np.float64]]
 Kind = Literal["random", "path"]
 
 #: How far beyond the path's ends the plane goes, as a share of its length on that axis. Our choice.
@@ -49,7 +51,7 @@ class Plane:
     """The points `center + x * first + y * second`.
 
     Args:
-        first, second: Directions of the center's shapes.
+        first, second: Directions with the shapes of the center.
         x, y: The range of the coordinates.
         path: The training, oldest first; empty for random directions.
         explained: Share of the path's squared length that lies along each direction; NaN for random ones.
@@ -57,15 +59,15 @@ class Plane:
 
     kind: Kind
     center: Weights
-    first: Weights
-    second: Weights
+    first: Directions
+    second: Directions
     x: tuple[float, float]
     y: tuple[float, float]
     path: tuple[PathPoint, ...] = ()
     explained: tuple[float, float] = (float("nan"), float("nan"))
 
-    def at(self, x: float, y: float) -> dict[str, NDArray[Any]]:
-        """The parameters at a point, computed in float64, in the center's own dtypes."""
+    def at(self, x: float, y: float) -> dict[str, NDArray[np.generic]]:
+        """Return the parameters at a point, computed in float64, in the center's dtypes."""
         return {
             name: (value.astype(np.float64) + x * self.first[name] + y * self.second[name]).astype(value.dtype)
             for name, value in self.center.items()
@@ -73,10 +75,10 @@ class Plane:
 
 
 def through(weights: Weights, *, seed: int = 0, extent: float = 1.0) -> Plane:
-    """The plane through the weights along two random, filter-normalised directions.
+    """Return the plane through the weights along two random, filter-normalised directions.
 
     Args:
-        extent: How far it goes on either side; 1 is as far as the weights are from zero.
+        extent: Range to either side; 1 is the distance of the weights from zero.
     """
     _check(weights)
     rng = np.random.default_rng(seed)
@@ -85,7 +87,7 @@ def through(weights: Weights, *, seed: int = 0, extent: float = 1.0) -> Plane:
 
 
 def filter_normalised(weights: Weights, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
-    """A normal direction each of whose filters has the norm of the weights' own; zero in vectors and scalars.
+    """Return a random direction whose filters have the norms of the weights' filters; zero in vectors and scalars.
 
     A filter is one index of the first axis. So a network and its rescaled twin, whose layers are `a` and `1 / a` times
     as large, show the same landscape. Biases and the gains of normalisation stay as they are.
@@ -107,7 +109,7 @@ def filter_normalised(weights: Weights, rng: np.random.Generator) -> dict[str, N
 
 
 def along_path(snapshots: Mapping[int, Weights]) -> Plane:
-    """The plane through the last weights along the two principal components of the way there.
+    """Return the plane through the last weights along the two principal components of the training's path.
 
     Args:
         snapshots: The weights at three steps or more.
@@ -120,12 +122,12 @@ def along_path(snapshots: Mapping[int, Weights]) -> Plane:
     """
     steps = sorted(snapshots)
     if len(steps) < 3:
-        raise InvalidLandscape(f"a path expects the weights at 3 steps or more, got {len(steps)}; dump more of them")
+        raise InvalidLandscape(f"a path expects the weights at 3 or more steps, got {len(steps)}; dump more of them")
     center = snapshots[steps[-1]]
     for weights in snapshots.values():
         _check(weights, center)
     if sum(value.size for value in center.values()) < 2:
-        raise InvalidLandscape("a plane expects two numbers among the weights or more, got one")
+        raise InvalidLandscape("a plane expects two or more numbers among the weights, got one")
     moved = np.stack([_flat(snapshots[step]) - _flat(center) for step in steps])
     _, sizes, components = np.linalg.svd(moved[:-1], full_matrices=False)
     if not sizes[0] > 0.0:
@@ -134,13 +136,21 @@ def along_path(snapshots: Mapping[int, Weights]) -> Plane:
     path = tuple(PathPoint(step, float(x), float(y)) for step, (x, y) in zip(steps, places, strict=True))
     length = float((sizes**2).sum())
     first, second = (_shaped(component, center) for component in components[:2])
-    ranges = _range(places[:, 0]), _range(places[:, 1])
     share = float(sizes[0] ** 2) / length, float(sizes[1] ** 2) / length
-    return Plane("path", center, first, second, *ranges, path, share)
+    return Plane(
+        kind="path",
+        center=center,
+        first=first,
+        second=second,
+        x=_range(places[:, 0]),
+        y=_range(places[:, 1]),
+        path=path,
+        explained=share,
+    )
 
 
 def _range(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Some way around the values; a straight path, without width, gets a tenth of nothing and more."""
+    """Return the values' range with a margin; a straight path, which has no width, gets 1e-6."""
     low, high = float(values.min()), float(values.max())
     margin = _MARGIN * (high - low) or 1e-6
     return low - margin, high + margin
@@ -150,26 +160,26 @@ def _flat(weights: Weights) -> NDArray[np.float64]:
     return np.concatenate([weights[name].astype(np.float64).ravel() for name in sorted(weights)])
 
 
-def _shaped(flat: NDArray[np.float64], like: Weights) -> dict[str, NDArray[np.float64]]:
+def _shaped(flat: NDArray[np.float64], template: Weights) -> dict[str, NDArray[np.float64]]:
     found, start = {}, 0
-    for name in sorted(like):
-        end = start + like[name].size
-        found[name] = flat[start:end].reshape(like[name].shape)
+    for name in sorted(template):
+        end = start + template[name].size
+        found[name] = flat[start:end].reshape(template[name].shape)
         start = end
-    return {name: found[name] for name in like}
+    return {name: found[name] for name in template}
 
 
-def _check(weights: Weights, like: Weights | None = None) -> None:
+def _check(weights: Weights, template: Weights | None = None) -> None:
     if not weights:
         raise InvalidLandscape("weights expects at least one parameter, got none")
     for name, value in weights.items():
         if not np.isfinite(np.asarray(value, dtype=np.float64)).all():
-            raise InvalidLandscape(f"weight {name!r} is not finite; take a step before it broke")
-        if like is not None and (name not in like or like[name].shape != value.shape):
-            told = like[name].shape if name in like else "none"
-            raise InvalidLandscape(f"weight {name!r} has shape {value.shape} at one step and {told} at the last")
-    if like is not None and len(like) != len(weights):
-        missing = next(name for name in like if name not in weights)
+            raise InvalidLandscape(f"weight {name!r} is not finite; choose an earlier step")
+        if template is not None and (name not in template or template[name].shape != value.shape):
+            expected = template[name].shape if name in template else "none"
+            raise InvalidLandscape(f"weight {name!r} has shape {value.shape} at one step and {expected} at the last")
+    if template is not None and len(template) != len(weights):
+        missing = next(name for name in template if name not in weights)
         raise InvalidLandscape(f"weight {missing!r} is missing at one of the steps; dump all of them together")
 
 
@@ -209,17 +219,17 @@ class Surface:
 def surface(
     loss: Loss, plane: Plane, *, resolution: int = 21, progress: Callable[[float], None] | None = None
 ) -> Surface:
-    """The loss at `resolution * resolution` points of the plane, one call each, and one at its center.
+    """Compute the loss at `resolution * resolution` points of the plane, one call each, and at its center.
 
     Args:
         resolution: Points on each axis; odd ones have the center of a symmetric plane among them.
-        progress: Told the share that is done, after every row.
+        progress: Called with the finished share after every row.
 
     Raises:
         InvalidLandscape: The resolution is below 2.
     """
     if resolution < 2:
-        raise InvalidLandscape(f"resolution expects 2 points on an axis or more, got {resolution}")
+        raise InvalidLandscape(f"resolution expects 2 or more points on an axis, got {resolution}")
     x, y = (np.linspace(*ends, resolution).tolist() for ends in (plane.x, plane.y))
     rows = []
     for number, at_y in enumerate(y):
@@ -227,11 +237,19 @@ def surface(
         if progress is not None:
             progress((number + 1) / resolution)
     center = float(loss(plane.at(0.0, 0.0)))
-    return Surface(plane.kind, tuple(x), tuple(y), tuple(rows), center, plane.path, plane.explained)
+    return Surface(
+        kind=plane.kind,
+        x=tuple(x),
+        y=tuple(y),
+        losses=tuple(rows),
+        center_loss=center,
+        path=plane.path,
+        explained=plane.explained,
+    )
 
 
 def between(loss: Loss, first: Weights, last: Weights, *, points: int = 21) -> tuple[tuple[float, float], ...]:
-    """(share of the way, loss) on the straight line from one set of weights to another, both ends included.
+    """Yield (share of the way, loss) on the straight line between two sets of weights, both ends included.
 
     Reference:
         Goodfellow et al. 2015, arXiv:1412.6544, section 3: a barrier shows as a hill between two runs.
@@ -249,7 +267,7 @@ _ALL = 1_000_000_000
 
 
 def dumped_weights(store: Store, run: Run, blobs: Blobs, *, rank: int = 0) -> dict[int, Weights]:
-    """The weights by step, of those steps at which all that were ever dumped are there.
+    """Return the weights by step, for the steps at which every dumped weight is present.
 
     Raises:
         InvalidLandscape: The run has dumped none.
@@ -263,19 +281,19 @@ def dumped_weights(store: Store, run: Run, blobs: Blobs, *, rank: int = 0) -> di
         raise InvalidLandscape(
             f"run {run.name!r} has dumped no weights; configure `dump: {{subjects: [weight], when: {{every: 50}}}}`"
         )
-    sites = {site for found in events.values() for site in found}
+    sites = {site for step_events in events.values() for site in step_events}
     return {
-        step: {site: blobs.get(str(found[site].data["digest"])) for site in sorted(sites)}
-        for step, found in sorted(events.items())
-        if set(found) == sites
+        step: {site: blobs.get(str(step_events[site].data["digest"])) for site in sorted(sites)}
+        for step, step_events in sorted(events.items())
+        if set(step_events) == sites
     }
 
 
 def write_surface(store: Store, surface: Surface, *, parent: str | None = None, name: str = "landscape") -> Run:
-    """The run of kind `evaluation` that now holds the surface.
+    """Write the surface into a run of kind `evaluation` and return that run.
 
     Args:
-        parent: The training that the weights are of: its id, name, or `latest`.
+        parent: The training that the weights belong to: its id, name, or `latest`.
 
     Raises:
         RunNotFound: No run answers to that.
@@ -288,17 +306,17 @@ def write_surface(store: Store, surface: Surface, *, parent: str | None = None, 
 
 
 def stored_surfaces(store: Store, run: str, *, limit: int = 1000) -> tuple[tuple[Run, Surface], ...]:
-    """The surfaces of the run and of its evaluations, newest first.
+    """Return the surfaces of the run and of its evaluations, newest first.
 
     Args:
-        limit: How many of the store's newest runs are looked at.
+        limit: Number of the store's newest runs to search.
     """
-    found = [one for one in store.runs(limit=limit) if run in (one.id, one.parent)]
-    return tuple((one, made) for one in found for made in surfaces_in(store, one.id))
+    found = [candidate for candidate in store.runs(limit=limit) if run in (candidate.id, candidate.parent)]
+    return tuple((holder, stored) for holder in found for stored in surfaces_in(store, holder.id))
 
 
 def surfaces_in(store: Store, run: str) -> tuple[Surface, ...]:
-    """The surfaces that a run holds itself, in their order; evaluations of it are runs of their own."""
+    """Return the surfaces that a run itself holds, in order; its evaluations are separate runs."""
     return tuple(_surface(event.data) for event in store.events(run, kind=_KIND))
 
 
@@ -306,4 +324,12 @@ def _surface(data: Mapping[str, Any]) -> Surface:  # Any: what `write_surface` h
     path = tuple(PathPoint(**point) for point in data["path"])
     losses = tuple(tuple(row) for row in data["losses"])
     first, second = data["explained"]
-    return Surface(data["kind"], tuple(data["x"]), tuple(data["y"]), losses, data["center_loss"], path, (first, second))
+    return Surface(
+        kind=data["kind"],
+        x=tuple(data["x"]),
+        y=tuple(data["y"]),
+        losses=losses,
+        center_loss=data["center_loss"],
+        path=path,
+        explained=(first, second),
+    )

@@ -1,4 +1,4 @@
-"""The model of a run as a graph with statistics at every node, and the difference between the models of two runs."""
+"""The model of a run as a graph with statistics at every node, and the difference between two such graphs."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,8 +13,8 @@ __all__ = [
     "METRICS",
     "Edge",
     "GraphDifference",
+    "GraphNode",
     "ModelGraph",
-    "Node",
     "NodeDifference",
     "Values",
     "graph_difference",
@@ -36,7 +36,7 @@ class Values:
     by_site: Mapping[str, float]
 
     def of(self, module: str, parameters: Sequence[str]) -> float | None:
-        """The module's own value, or that over its parameters; None where neither was recorded.
+        """Return the module's own value, or the one over its parameters; None if neither was recorded.
 
         Norms of parameters add up in squares, counts as they are; of anything else the largest is shown, since what
         stands out is what is looked for. NaN of one is NaN of all.
@@ -57,7 +57,7 @@ class Values:
 
 
 def values_at(store: Store, run: str, metric: str, *, rank: int = 0, step: int | None = None) -> Values:
-    """The metric at the newest step at or before `step` that has it."""
+    """Return the metric at the newest step at or before `step` that has it."""
     newest = _newest(store, run, metric, rank, step)
     if newest is None:
         return Values(metric, -1, {})
@@ -69,11 +69,13 @@ def values_at(store: Store, run: str, metric: str, *, rank: int = 0, step: int |
         newest.present[:, -1].tolist(),
         strict=True,
     )
-    return Values(metric, at, {site: float("nan") if bad else high for site, high, bad, there in columns if there})
+    return Values(
+        metric, at, {site: float("nan") if is_bad else high for site, high, is_bad, is_present in columns if is_present}
+    )
 
 
 def _newest(store: Store, run: str, metric: str, rank: int, step: int | None) -> Matrix | None:
-    """The metric in the last steps that have it, each a column: looked for ever further back."""
+    """Return the metric in the last steps that have it; search in ever larger ranges backwards."""
     end = next((record.step for record in store.replay(run, rank=rank, last=step, limit=1)), -1)
     first, width = end + 1, _WIDTH
     while first > 0:
@@ -96,7 +98,7 @@ METRICS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """One module.
 
     Args:
@@ -141,18 +143,18 @@ class ModelGraph:
     run: str
     rank: int
     step: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
     edges: tuple[Edge, ...]
 
-    def children(self, site: str) -> tuple[Node, ...]:
-        """The modules right inside of one, in call order."""
+    def children(self, site: str) -> tuple[GraphNode, ...]:
+        """Return the direct children of a module, in call order."""
         return tuple(node for node in self.nodes if node.parent == site)
 
 
 def model_graph(
     store: Store, run: str, *, rank: int = 0, step: int | None = None, metrics: Sequence[str] = METRICS
 ) -> ModelGraph:
-    """The graph of the rank's model; without nodes where no structure was recorded.
+    """Return the graph of the rank's model; it has no nodes if no structure was recorded.
 
     Args:
         step: At or before which values are read; the newest by default.
@@ -160,9 +162,13 @@ def model_graph(
     structure = store.structure(run, rank=rank)
     known = frozenset(store.metrics(run, rank=rank))
     values = {name: values_at(store, run, name, rank=rank, step=step) for name in metrics if name in known}
-    at = max((found.step for found in values.values()), default=-1)
+    at = max((metric_values.step for metric_values in values.values()), default=-1)
     limit = at if step is None else step
-    findings = [one for one in store.findings(run) if one.rank == rank and (limit < 0 or one.first_step <= limit)]
+    findings = [
+        finding
+        for finding in store.findings(run)
+        if finding.rank == rank and (limit < 0 or finding.first_step <= limit)
+    ]
     sites = {module.site for module in structure.modules}
     nodes = (_node(module, sites, structure, values, findings) for module in structure.modules)
     ordered = sorted(nodes, key=lambda node: (node.order < 0, node.order))
@@ -175,20 +181,26 @@ def _node(
     structure: Structure,
     values: Mapping[str, Values],
     findings: Sequence[Finding],
-) -> Node:
+) -> GraphNode:
     inside = [info for info in structure.parameters if _is_inside(info.site, module.site)]
     names = [info.site for info in inside]
-    found = {metric: value for metric, held in values.items() if (value := held.of(module.site, names)) is not None}
-    return Node(
-        module.site,
-        module.kind,
-        _parent_of(module.site, sites),
-        module.order,
-        module.is_leaf,
-        _elements(inside, structure),
-        _elements([info for info in inside if info.requires_grad and info.group is not None], structure),
-        found,
-        tuple(sorted((one for one in findings if _is_inside(one.site, module.site)), key=_badness)),
+    found = {
+        metric: value
+        for metric, metric_values in values.items()
+        if (value := metric_values.of(module.site, names)) is not None
+    }
+    return GraphNode(
+        site=module.site,
+        kind=module.kind,
+        parent=_parent_of(module.site, sites),
+        order=module.order,
+        is_leaf=module.is_leaf,
+        elements=_elements(inside, structure),
+        trained=_elements([info for info in inside if info.requires_grad and info.group is not None], structure),
+        values=found,
+        findings=tuple(
+            sorted((finding for finding in findings if _is_inside(finding.site, module.site)), key=_badness)
+        ),
     )
 
 
@@ -197,7 +209,7 @@ def _is_inside(site: str, module: str) -> bool:
 
 
 def _parent_of(site: str, sites: set[str]) -> str | None:
-    """The nearest module around a site that is known; None for the root."""
+    """Return the nearest known module around a site; None for the root."""
     while site:
         site = site.rpartition(".")[0]
         if site in sites:
@@ -206,9 +218,9 @@ def _parent_of(site: str, sites: set[str]) -> str | None:
 
 
 def _elements(parameters: Iterable[ParameterInfo], structure: Structure) -> int:
-    is_told = len({info.storage for info in structure.parameters}) > 1  # which parameters share memory
-    once = {info.storage if is_told else info.site: prod(info.shape) for info in parameters}
-    return sum(once.values())
+    shows_sharing = len({info.storage for info in structure.parameters}) > 1  # which parameters share memory
+    unique = {info.storage if shows_sharing else info.site: prod(info.shape) for info in parameters}
+    return sum(unique.values())
 
 
 def _badness(finding: Finding) -> tuple[int, int]:
@@ -251,12 +263,12 @@ class GraphDifference:
     nodes: tuple[NodeDifference, ...]
 
     def count(self, status: Status) -> int:
-        """How many modules are so."""
+        """Return how many modules have the status."""
         return sum(node.status == status for node in self.nodes)
 
 
 def graph_difference(first: ModelGraph, second: ModelGraph) -> GraphDifference:
-    """The difference of two graphs; renamed modules are paired by their order and class."""
+    """Return the difference of two graphs; renamed modules are paired by order and class."""
     pairs = align(_structure(first), _structure(second)).pairs
     others = {node.site: node for node in second.nodes}
     matched = set(pairs.values())
@@ -275,24 +287,28 @@ def _structure(graph: ModelGraph) -> Structure:
 
 
 def _difference(
-    one: Node, other: Node, pairs: Mapping[str, str], graphs: tuple[ModelGraph, ModelGraph]
+    first: GraphNode, second: GraphNode, pairs: Mapping[str, str], graphs: tuple[ModelGraph, ModelGraph]
 ) -> NodeDifference:
-    changes = tuple(_changes(one, other, pairs, graphs))
+    changes = tuple(_changes(first, second, pairs, graphs))
     ratios = {
-        metric: _ratio(value, other.values[metric]) for metric, value in one.values.items() if metric in other.values
+        metric: _ratio(value, second.values[metric])
+        for metric, value in first.values.items()
+        if metric in second.values
     }
-    return NodeDifference("changed" if changes else "same", one.site, other.site, changes, ratios)
+    return NodeDifference("changed" if changes else "same", first.site, second.site, changes, ratios)
 
 
-def _changes(one: Node, other: Node, pairs: Mapping[str, str], graphs: tuple[ModelGraph, ModelGraph]) -> Iterator[str]:
-    if one.site != other.site:
-        yield f"site {one.site} -> {other.site}"
+def _changes(
+    first: GraphNode, second: GraphNode, pairs: Mapping[str, str], graphs: tuple[ModelGraph, ModelGraph]
+) -> Iterator[str]:
+    if first.site != second.site:
+        yield f"site {first.site} -> {second.site}"
     for name in ("kind", "elements", "trained"):
-        before, after = getattr(one, name), getattr(other, name)
+        before, after = getattr(first, name), getattr(second, name)
         if before != after:
             yield f"{name} {before} -> {after}"
-    fed = {pairs.get(edge.source, edge.source) for edge in graphs[0].edges if edge.target == one.site}
-    feeds = {edge.source for edge in graphs[1].edges if edge.target == other.site}
+    fed = {pairs.get(edge.source, edge.source) for edge in graphs[0].edges if edge.target == first.site}
+    feeds = {edge.source for edge in graphs[1].edges if edge.target == second.site}
     if fed != feeds:
         yield f"inputs {', '.join(sorted(fed)) or 'none'} -> {', '.join(sorted(feeds)) or 'none'}"
 

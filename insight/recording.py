@@ -1,4 +1,4 @@
-"""A run in a few lines: the examples that stand beside each rule and are its first tests."""
+"""Small hand-written runs: the examples beside each rule, which are its first tests."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,13 +40,13 @@ class Recording:
     """What a small run left behind, written by hand.
 
     Args:
-        series: Values a step by `"site subject/statistic"`, or `"scalar/name"`; a plain number holds for every step,
+        series: Values by step of `"site subject/statistic"`, or `"scalar/name"`; a plain number holds for every step,
             None is a step in which nothing was observed. Statistics not named are those of an unremarkable tensor.
-        structure: Facts about the model.
+        structure: The model's modules, parameters and optimizers.
         events: What happened, each at its own step.
         skipped: Steps that the optimizer did not apply.
         config: The run's configuration.
-        steps: How many steps; by default as many as the longest series has.
+        steps: Number of steps; by default the length of the longest series.
     """
 
     series: Mapping[str, float | Sequence[float | None]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Recording:
     steps: int = 0
 
     def records(self) -> Iterator[StepRecord]:
-        """The records, oldest first."""
+        """Yield the records, oldest first."""
         lengths = [len(values) for values in self.series.values() if isinstance(values, Sequence)]
         for step in range(self.steps or max(lengths, default=1)):
             yield StepRecord(
@@ -88,7 +88,7 @@ class Recording:
 
 
 def apart(*values: float, by: int = 10) -> tuple[float | None, ...]:
-    """A series with a value at every so many steps, as of what is looked at rarely."""
+    """Return a series with one value every `by` steps, as of a subject that is recorded rarely."""
     return tuple(value if at == 0 else None for value in values for at in range(by))
 
 
@@ -99,7 +99,7 @@ def chain(
     optimizer: str = "SGD",
     shape: tuple[int, ...] = (8, 8),
 ) -> Structure:
-    """The structure of modules `"site:Kind"` that follow each other, their weights stepped by one optimizer.
+    """Return the structure of modules `"site:Kind"` in sequence, their weights stepped by one optimizer.
 
     Args:
         frozen: Weights that require no gradient.

@@ -1,4 +1,4 @@
-"""Which findings are causes and which only follow: the earliest in time and data flow whose parents are healthy."""
+"""Separates root causes from their consequences: the earliest in time and data flow whose parents are healthy."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -8,7 +8,7 @@ from ..storage import Finding, Structure
 _Causes = frozenset[str]
 
 NON_FINITE: Final[_Causes] = frozenset({"non_finite_activation", "non_finite_loss", "non_finite_gradient"})
-#: Judged by the shape of the loss alone, so whatever harms the loss can look like them.
+#: Causes that are judged by the shape of the loss alone; anything that harms the loss can look like them.
 _SHAPES: Final[_Causes] = frozenset({"loss_spike", "wrong_loss_sign", "uninformative_labels", "bad_batch"})
 _ATTENTION: Final[_Causes] = frozenset({"attention_logit_growth", "attention_entropy_collapse"})
 _INSTABILITY: Final[_Causes] = (
@@ -23,21 +23,21 @@ _STANDSTILL: Final[_Causes] = frozenset(
 _RATE: Final[_Causes] = frozenset({"learning_rate_too_high", "missing_warmup"})
 _ANY: Final[_Causes] = _INSTABILITY | _STANDSTILL | _RATE
 
-#: Said where nothing better is known: any cause that was found by then explains them.
+#: Causes of last resort: any cause that was found by then explains them.
 LAST_RESORT: Final[_Causes] = frozenset({"unknown", "plateau"})
-#: Said of one moment where no other cause is known: one that began at most so many steps before explains it.
+#: Causes of one moment: another cause that began at most `JUST_BEFORE` steps before explains them.
 MOMENTARY: Final[_Causes] = frozenset({"loss_spike"})
 JUST_BEFORE: Final = 20
-#: Said of a harm that the run has recovered from by then: it explains what began before, and comes behind what goes on.
+#: Harm that the run has recovered from: it explains only what began before, and comes after lasting causes.
 PASSED: Final[_Causes] = frozenset({"missing_warmup"})
-#: What costs time or memory, and what concerns other data than the training's, explains nothing of the training's loss.
+#: Causes that cost time or memory, or concern other data: they explain nothing of the training's loss.
 _BESIDE: Final[_Causes] = frozenset(
     {"straggler", "dataloader_bound", "memory_growth", "train_val_shift", "rank_rng_error", "overfitting"}
 )
 
-#: Judged over a long window, so that what was found while it was open may explain it, whenever that began.
+#: Causes that are judged over a long window: anything found while it was open may explain them.
 WINDOWED: Final[_Causes] = frozenset({"uninformative_labels", "wrong_loss_sign", "overfitting", "frozen_parameter"})
-#: What only costs time; named behind what is wrong with the training itself.
+#: Causes that only cost time; they are named last.
 PERFORMANCE: Final[_Causes] = frozenset({"straggler", "dataloader_bound"})
 
 #: Harm that values carry from module to module, and harm that gradients carry back.
@@ -51,7 +51,7 @@ ON_THE_WAY_FORTH: Final[_Causes] = _ATTENTION | {
 }
 ON_THE_WAY_BACK: Final[_Causes] = frozenset({"non_finite_gradient", "exploding_gradient", "vanishing_gradient"})
 
-#: A finding is folded under an earlier one of whose consequences it is.
+#: The causes that may follow from each cause; such a finding is folded under the earlier one.
 CONSEQUENCES: Final[dict[str, _Causes]] = {
     "accumulation_scale": _ANY | {"clipping_to_nothing"},
     "attention_entropy_collapse": _ATTENTION | _STANDSTILL,
@@ -103,25 +103,25 @@ AFTER_NON_FINITE: Final[_Causes] = _ANY | {"missing_optimizer_step", "frozen_par
 
 
 def may_follow(cause: str, effect: str) -> bool:
-    """True when the second word may be a consequence of the first."""
+    """Return True when the second cause may be a consequence of the first."""
     if cause in NON_FINITE:
         return effect in AFTER_NON_FINITE
     return effect in CONSEQUENCES.get(cause, frozenset())
 
 
 def explains_anything(cause: str) -> bool:
-    """True for causes that are enough of an answer to make a word of last resort superfluous."""
+    """Return True for causes that are answer enough to make a cause of last resort superfluous."""
     return cause not in LAST_RESORT and cause not in _BESIDE
 
 
 def possible_causes(effect: str) -> tuple[str, ...]:
-    """The words from which this one may follow, sorted: what has to be ruled out before it is believed."""
+    """Return the causes that this one may follow from, sorted; they must be ruled out first."""
     causes = {*CONSEQUENCES, *NON_FINITE}
     return tuple(sorted(cause for cause in causes if cause != effect and may_follow(cause, effect)))
 
 
-class Ancestry:
-    """The data flow among the modules of the first forward, asked by site.
+class DataFlow:
+    """The data flow among the modules of the first forward, by site.
 
     A site is a module, a module with others inside, or a parameter; sites that were never called lead nowhere.
 
@@ -136,22 +136,22 @@ class Ancestry:
     def leads_to(self, site: str, other: str) -> bool:
         """True when values flow from the first to the second and never back; False for the whole model, and for two
         sites of which one is inside the other."""
-        ours, theirs = self._modules(site), self._modules(other)
-        if not site or not other or ours & theirs:
+        cause_modules, other_modules = self._modules(site), self._modules(other)
+        if not site or not other or cause_modules & other_modules:
             return False
-        return self._reaches(ours, theirs) and not self._reaches(theirs, ours)
+        return self._reaches(cause_modules, other_modules) and not self._reaches(other_modules, cause_modules)
 
-    def _reaches(self, ours: frozenset[str], theirs: Iterable[str]) -> bool:
-        return any(ours & self._before(site) for site in theirs)
+    def _reaches(self, modules: frozenset[str], targets: Iterable[str]) -> bool:
+        return any(modules & self._before(site) for site in targets)
 
     def _modules(self, site: str) -> frozenset[str]:
-        """The modules that the site stands for: itself and all inside, or the one that owns the parameter."""
+        """Return the modules that the site stands for: itself and all inside, or the owner of the parameter."""
         owner = site if site in self._inputs else site.rpartition(".")[0]
         inside = {name for name in self._inputs if name == owner or name.startswith(f"{owner}.")}
         return frozenset(inside) if owner else frozenset()
 
     def _before(self, site: str) -> frozenset[str]:
-        """Every module from which values flow into this one."""
+        """Return every module from which values flow into this one."""
         if site not in self._ancestors:
             found: set[str] = set()
             waiting = list(self._inputs.get(site, ()))
@@ -166,11 +166,11 @@ class Ancestry:
 
 #: At most this many root causes are named; a longer list is no help at 3 a.m.
 LIMIT: Final = 3
-_NOWHERE: Final = Ancestry(Structure())
+_NOWHERE: Final = DataFlow(Structure())
 
 
 def root_causes(findings: Sequence[Finding], structure: Structure | None = None) -> tuple[Finding, ...]:
-    """The findings from which the others follow, facts first, then the earliest, at most `LIMIT`.
+    """Return the findings that explain the others: facts first, then the earliest, at most `LIMIT`.
 
     What the run has recovered from comes behind what it has not, and what only costs time comes last. Where there are
     more than `LIMIT`, errors are kept rather than warnings.
@@ -182,7 +182,7 @@ def root_causes(findings: Sequence[Finding], structure: Structure | None = None)
 
 
 def leading(roots: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Of findings that follow from no other those that are named as root causes, in the order of `root_causes`."""
+    """Return the root findings that are named as root causes, in the order of `root_causes`."""
     ranked = sorted(roots, key=_rank)
     kept = sorted(ranked, key=lambda root: root.severity != "error")[:LIMIT]
     return tuple(root for root in ranked if root in kept)
@@ -195,20 +195,20 @@ def _rank(root: Finding) -> tuple[bool, bool, bool]:
 def folded(
     findings: Sequence[Finding], structure: Structure | None = None
 ) -> tuple[tuple[Finding, tuple[Finding, ...]], ...]:
-    """Every finding that follows from no other, earliest first, with all that follow from it, directly or by others.
+    """Return every finding that follows from no other, earliest first, with all findings that follow from it.
 
     Notices (severity info), faults of the monitor itself and a person's watchpoints are never the cause of what the
     model does, and follow from nothing.
     """
-    ancestry = Ancestry(structure) if structure else _NOWHERE
+    data_flow = DataFlow(structure) if structure else _NOWHERE
     candidates = sorted(filter(_matters, findings), key=appearance)
     parent: list[int] = []
     for at, finding in enumerate(candidates):
-        earlier = (other for other in range(at) if explains(candidates[other], finding, ancestry))
+        earlier = (other for other in range(at) if explains(candidates[other], finding, data_flow))
         parent.append(next(earlier, at))
-    first = [at for at, above in enumerate(parent) if above == at]
+    first = [at for at, parent_index in enumerate(parent) if parent_index == at]
     for at in first:  # what is judged over a window may follow from what began in it, and so comes after it
-        later = (other for other in first if other > at and explains(candidates[other], candidates[at], ancestry))
+        later = (other for other in first if other > at and explains(candidates[other], candidates[at], data_flow))
         parent[at] = next(later, at)
     below: dict[int, list[Finding]] = {at: [] for at in first if parent[at] == at}
     for at, finding in enumerate(candidates):
@@ -218,23 +218,22 @@ def folded(
 
 
 def _top(parent: Sequence[int], at: int) -> int:
-    """Where the way from a finding to what it follows from ends."""
+    """Return the finding at the end of the chain of causes."""
     while parent[at] != at:
         at = parent[at]
     return at
 
 
-def explains(cause: Finding, finding: Finding, ancestry: Ancestry = _NOWHERE) -> bool:
+def explains(cause: Finding, finding: Finding, data_flow: DataFlow = _NOWHERE) -> bool:
     """True when the finding may be a consequence of the cause, which appeared no later, or is the same elsewhere.
 
-    What is said as a last resort is explained by any cause that was found before it was said, a sudden rise of the loss
-    by one that began just before or while it was awaited, and what is judged over a
-    window by any of its possible causes that began before the window closed. Harm that travels with the values, or with
-    the gradients, is explained by harm of the same way at a site that leads to its own.
+    Any cause that was found before explains a finding of last resort. A cause that began just before a sudden rise of
+    the loss explains it. A possible cause that began before the window closed explains a finding judged over that
+    window. Harm that travels with the values, or with the gradients, is explained by such harm at an earlier site.
     """
     if cause is finding:
         return False
-    if cause.rule == finding.rule and (cause.site == finding.site or is_alike(cause, finding)):
+    if cause.rule == finding.rule and (cause.site == finding.site or began_together(cause, finding)):
         return appearance(cause) <= appearance(finding)
     if cause.cause == "straggler" and finding.cause == "dataloader_bound":
         return cause.rank == finding.rank  # were all of them waiting for data, none would wait for another
@@ -247,7 +246,7 @@ def explains(cause: Finding, finding: Finding, ancestry: Ancestry = _NOWHERE) ->
     if finding.cause in WINDOWED and finding.confidence < 1 and cause.first_step <= finding.step:
         is_first = cause.cause not in WINDOWED or appearance(cause) <= appearance(finding)
         return is_first and may_follow(cause.cause, finding.cause)
-    return _follows(cause, finding) or _flows(cause, finding, ancestry)
+    return _follows(cause, finding) or _flows(cause, finding, data_flow)
 
 
 def _is_just_before(cause: Finding, finding: Finding) -> bool:
@@ -255,9 +254,9 @@ def _is_just_before(cause: Finding, finding: Finding) -> bool:
     return is_near and explains_anything(cause.cause)
 
 
-def is_alike(one: Finding, other: Finding) -> bool:
-    """True for two words of one rule that began together: one thing that shows at several sites or ranks."""
-    return (one.rule, one.first_step) == (other.rule, other.first_step)
+def began_together(finding: Finding, other: Finding) -> bool:
+    """Return True for two findings of one rule that began together: one problem at several sites or ranks."""
+    return (finding.rule, finding.first_step) == (other.rule, other.first_step)
 
 
 def _follows(cause: Finding, finding: Finding) -> bool:
@@ -267,17 +266,17 @@ def _follows(cause: Finding, finding: Finding) -> bool:
 
 
 def _is_open_to(cause: Finding, finding: Finding) -> bool:
-    """Whether the cause was judged over a window in which the finding began, and may itself be its consequence."""
+    """Return whether the cause was judged over a window in which the finding began, and may itself follow from it."""
     is_windowed = cause.cause in WINDOWED and cause.confidence < 1 and finding.cause not in WINDOWED
     return is_windowed and may_follow(finding.cause, cause.cause) and finding.first_step <= cause.step
 
 
-def _flows(cause: Finding, finding: Finding, ancestry: Ancestry) -> bool:
+def _flows(cause: Finding, finding: Finding, data_flow: DataFlow) -> bool:
     if cause.first_step > finding.first_step or cause.rank != finding.rank:
         return False
     if {cause.cause, finding.cause} <= ON_THE_WAY_FORTH:
-        return ancestry.leads_to(cause.site, finding.site)
-    return {cause.cause, finding.cause} <= ON_THE_WAY_BACK and ancestry.leads_to(finding.site, cause.site)
+        return data_flow.leads_to(cause.site, finding.site)
+    return {cause.cause, finding.cause} <= ON_THE_WAY_BACK and data_flow.leads_to(finding.site, cause.site)
 
 
 def _matters(finding: Finding) -> bool:
@@ -285,5 +284,5 @@ def _matters(finding: Finding) -> bool:
 
 
 def appearance(finding: Finding) -> tuple[int, tuple[int, int, int], int, str, str]:
-    """What findings are sorted by: the first step, then the place in that step's data flow."""
+    """Return the sort key of findings: first step, then position in that step's data flow."""
     return (finding.first_step, finding.order, finding.rank, finding.rule, finding.site)

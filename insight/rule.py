@@ -1,24 +1,26 @@
 """The table of rules: what a rule is, what it needs to see, and the decorator that enters it."""
 
+import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from ..storage import Finding, nearest
-from .context.step_context import Moment, Rest, Stretch
+from .context.step_context import Lookahead, SkipWindow, StepContext
 from .errors import InvalidRule, UnknownRule
 from .recording import Recording
+from .rule_confidence import calibrated
 
-#: Phases of a step, in the order in which they happen; a finding of an earlier phase is nearer to the root.
+#: Phases of a step, in order; a finding of an earlier phase is nearer to the root cause.
 CONFIGURATION, FORWARD, LOSS, BACKWARD, OPTIMIZER = range(5)
 
 #: What the first record after a structure carries.
 NEW_STRUCTURE: Final = "structure/new"
 
 #: `memory` is whatever the rule's own factory makes; the table cannot know its type, hence Any.
-Check = Callable[[Moment, Any], Iterable[Finding]]
-#: For how many of the next records the check would yield nothing, and what it would remember of them; None for none.
-Rests = Callable[[Stretch, Any], Rest | None]
+Check = Callable[[StepContext, Any], Iterable[Finding]]
+#: Returns for how many of the next records the check would yield nothing, and how its state learns of them.
+FindSkipWindow = Callable[[Lookahead, Any], SkipWindow | None]
 Asks = Literal["", "intent", "reference"]
 
 
@@ -28,23 +30,23 @@ class Rule:
 
     Args:
         name: Hyphenated, e.g. `dead-units`.
-        cause: The word of the vocabulary of diagnosis that its findings carry.
-        needs: What must have been recorded: subjects (`gradient`), scalars (`scalar/loss`), events
-            (`event/resume_seam`), `structure`, any `record`. The check is called for every record that carries one.
-        asked_on: Of what a record may carry, as in `needs`, that which makes the check be called; all that it needs
-            when empty. `NEW_STRUCTURE` is carried by the first record after the structure, or a change of it.
+        cause: The cause that its findings carry: the name with underscores.
+        needs: What must be recorded: subjects (`gradient`), scalars (`scalar/loss`), events (`event/resume_seam`),
+            `structure`, any `record`. The check is called for every record that carries one of them.
+        triggers: Calls the check only for records that carry one of these, written as in `needs`. `NEW_STRUCTURE` is
+            carried by the first record after the structure, and after a change of it.
         phase: Where in the step the cause acts: `CONFIGURATION`, `FORWARD`, `LOSS`, `BACKWARD` or `OPTIMIZER`.
-        check: Yields the findings of one record. Keeps what it must remember in `memory`.
-        memory: Makes the rule's memory at the start of a run; None when it needs none.
+        check: Yields the findings of one record. Keeps its state in `memory`.
+        memory: Makes the rule's state at the start of a run; None when it has none.
         warm_up: Records of each need that must have been seen before silence of the rule means anything.
         essential: True when a run cannot be called healthy without it.
         is_fact: True when it decides without a threshold.
-        is_optional: True when what it needs exists in some trainings only; then a run without it has nothing to report.
+        is_optional: True when only some trainings record what it needs; a run without it has nothing to report.
         asks: What its findings need that no run can tell: the person's `intent`, or a `reference` to compare with.
         fires_on: Recordings on which it must report its cause.
         silent_on: Recordings on which it must report nothing.
         text: The docstring of the check: its page in the catalogue.
-        rests: Tells, where records come in bursts, for how many of the next ones the check need not be called.
+        skip_window: Looks ahead in a burst of records and returns how many of them the check can skip.
     """
 
     name: str
@@ -61,13 +63,25 @@ class Rule:
     fires_on: tuple[Recording, ...]
     silent_on: tuple[Recording, ...]
     text: str
-    asked_on: tuple[str, ...] = ()
-    rests: Rests | None = None
+    triggers: tuple[str, ...] = ()
+    skip_window: FindSkipWindow | None = None
 
-    @property
-    def speaker(self) -> tuple[str, str, int]:
-        """What its findings carry of it."""
-        return self.name, self.cause, self.phase
+    def sign(self, finding: Finding) -> Finding:
+        """Return the finding with this rule's name, cause and phase, and with its calibrated confidence.
+
+        Args:
+            finding: As `StepContext.finding` made it; one that names a rule already is returned as it is.
+        """
+        if finding.rule:
+            return finding
+        micro_step, _, position = finding.order
+        return replace(
+            finding,
+            rule=self.name,
+            cause=self.cause,
+            confidence=calibrated(self.name, finding.confidence),
+            order=(micro_step, self.phase, position),
+        )
 
 
 #: Every rule by its name, in the order of the catalogue.
@@ -87,18 +101,24 @@ def rule(
     is_fact: bool = False,
     is_optional: bool = False,
     asks: Asks = "",
+    triggers: tuple[str, ...] = (),
+    skip_window: FindSkipWindow | None = None,
     asked_on: tuple[str, ...] = (),
-    rests: Rests | None = None,
+    rests: FindSkipWindow | None = None,
 ) -> Callable[[Check], Check]:
-    """A decorator that enters the check into `RULES`; see `Rule` for the arguments.
+    """Return a decorator that enters the check into `RULES`; see `Rule` for the arguments.
+
+    `asked_on` and `rests` are the former names of `triggers` and `skip_window`.
 
     Raises:
         InvalidRule: The name is taken, or there is no docstring or no example.
     """
+    if asked_on or rests:
+        warnings.warn("rule(asked_on=, rests=) are now triggers= and skip_window=", DeprecationWarning, stacklevel=2)
 
     def enter(check: Check) -> Check:
         if name in RULES:
-            raise InvalidRule(f"rule {name!r} is entered twice; give the second one a name of its own")
+            raise InvalidRule(f"rule {name!r} is entered twice; give the second one another name")
         if not (check.__doc__ and fires_on and silent_on and needs):
             raise InvalidRule(f"rule {name!r} lacks one of docstring, needs=, fires_on= and silent_on=")
         RULES[name] = Rule(
@@ -116,8 +136,8 @@ def rule(
             fires_on=fires_on,
             silent_on=silent_on,
             text=check.__doc__,
-            asked_on=asked_on,
-            rests=rests,
+            triggers=triggers or asked_on,
+            skip_window=skip_window or rests,
         )
         return check
 
@@ -125,7 +145,7 @@ def rule(
 
 
 def find_rule(name: str) -> Rule:
-    """The rule of that name.
+    """Return the rule of that name.
 
     Raises:
         UnknownRule: There is none; the message names the nearest.

@@ -1,4 +1,4 @@
-"""The page of all rules, `docs/catalogue/rules.md`; `python -m mindscope.insight.rule_catalogue` writes it."""
+"""Writes the page of all rules, `docs/catalogue/rules.md`: `python -m mindscope.insight.rule_catalogue`."""
 
 from inspect import cleandoc
 from pathlib import Path
@@ -9,14 +9,14 @@ from .rules import RULES
 _PHASES = ("configuration", "forward", "loss", "backward", "optimizer")
 _HEAD = """# Rules
 
-Made from the table of rules; `python -m mindscope.insight.rule_catalogue` writes it. A *fact* decides without a
-threshold or by counting alone; every other threshold names its source. A rule whose needs were not recorded, or not
-often enough, is listed in `rules_not_run`, and an *essential* one must have run before a run is called healthy.
+Generated from the table of rules by `python -m mindscope.insight.rule_catalogue`; do not edit it by hand. A *fact* needs no
+threshold, or only counts; every other threshold names its source. The field `rules_not_run` of a diagnosis lists the
+rules whose needs were recorded too rarely or not at all. A run is healthy only if every *essential* rule has run.
 """
 
 
 def rules_page() -> str:
-    """The catalogue page as Markdown: one table, then one section a rule with its docstring."""
+    """Return the catalogue page as Markdown: one table, then one section per rule with its docstring."""
     rows = [
         f"| [{rule.name}](#{rule.name}) | `{rule.cause}` | {'fact' if rule.is_fact else 'threshold'} "
         f"| {_PHASES[rule.phase]} | {', '.join(f'`{need}`' for need in rule.needs)} | {rule.warm_up} "

@@ -1,17 +1,18 @@
-"""How sure a finding is, by what its rule was worth in the benchmark of faults."""
+"""Calibrates the confidence of findings by how often their rule was right in the benchmark of faults."""
 
 from typing import Final
 
 from .calibration import NAMED
 
-#: Runs that the rule's own word counts for: with none measured it stands, with twenty it hardly matters (our choice).
+#: Runs that the rule's stated confidence counts for: without measured runs it decides, with twenty it hardly matters
+#: (our choice).
 _WORTH: Final = 2
-#: Of a share of at most a few hundred runs, more digits would say nothing.
+#: Digits of a share of at most a few hundred runs.
 _DIGITS: Final = 3
 
 
 def calibrated(rule: str, stated: float) -> float:
-    """The share of runs in which the rule was right, with its own word as two more of them; facts stay at 1.
+    """Return the share of runs in which the rule was right; its stated confidence counts as two more runs.
 
     The mean of a beta distribution whose prior is what the rule states, as Laplace's rule of succession is for a prior
     that knows nothing.

@@ -1,4 +1,4 @@
-"""Which rules are asked about the next record: all that need something of it, but those that rest."""
+"""Decides which rules check the next record: all that need something of it, except those inside a skip window."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -6,31 +6,31 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ..storage import StepRecord
-from .context.step_context import Moment, Rest, Stretch
+from .context.step_context import Lookahead, SkipWindow, StepContext
 from .rule import Check, Rule
 
 _log = logging.getLogger(__name__)
 
-#: A rule with its memory and what it signs with.
-Asked = tuple[Rule, Check, object, tuple[str, str, int]]
-#: Records of which less are not worth a look at all of them, and a place that is never reached (our choice).
+#: A rule, its check and its state.
+RuleCall = tuple[Rule, Check, object]
+#: Fewer records than this are not worth a lookahead, and an index that is never reached (our choice).
 _FEWEST, _NEVER = 3, 2**62
-#: Under this name the optimizers' bounds rest.
+#: The name under which the optimizers' bounds have their skip window.
 _BOUNDS = ""
 
 
 @dataclass(slots=True)
-class Kind:
-    """Records that carry the same: what that is, the rules to ask, and how many there were since last counted."""
+class RecordKind:
+    """Records that carry the same: what they carry, the rules to call, and how many came since the last count."""
 
     carries: frozenset[str]
-    asked: tuple[Asked, ...]
+    calls: tuple[RuleCall, ...]
     records: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Resting:
-    """From which record of the burst, and until before which, somebody rests, and how it learns of so many."""
+class _OpenWindow:
+    """A skip window that is open: its first record, the record after its last, and how the rule learns of them."""
 
     begin: int
     end: int
@@ -38,97 +38,97 @@ class _Resting:
 
 
 @dataclass(slots=True)
-class Rota:
-    """The records that are expected, and who rests while they come.
+class RuleScheduler:
+    """The records that are expected, and the rules that skip some of them.
 
     Args:
-        records: In their order; none where nothing is known of what comes.
-        at: Which of them is the next.
+        records: In their order; empty if the coming records are not known.
+        index: Of the next record.
     """
 
     records: Sequence[StepRecord] = ()
-    at: int = 0
-    _resting: dict[str, _Resting] = field(default_factory=dict)
-    _looks: dict[str, int] = field(default_factory=dict)
-    _wakes_at: int = _NEVER
-    _looks_at: int = 0
-    _asked: dict[int, tuple[Asked, ...]] = field(default_factory=dict)
+    index: int = 0
+    _windows: dict[str, _OpenWindow] = field(default_factory=dict)
+    _next_lookahead: dict[str, int] = field(default_factory=dict)
+    _closes_at: int = _NEVER
+    _looks_ahead_at: int = 0
+    _calls: dict[int, tuple[RuleCall, ...]] = field(default_factory=dict)
 
     def expects(self, record: StepRecord) -> bool:
-        """Whether this is the next record."""
-        return self.at < len(self.records) and self.records[self.at] is record
+        """Return whether this is the next expected record."""
+        return self.index < len(self.records) and self.records[self.index] is record
 
     def stop(self) -> None:
-        """What was expected does not come any more."""
-        self.records = self.records[: self.at]
+        """Drop the records that are still expected."""
+        self.records = self.records[: self.index]
 
     def begin(self, records: Sequence[StepRecord]) -> None:
-        """Expects these records; everybody has been woken."""
-        self.records, self.at, self._looks_at = records, 0, 0
-        self._looks.clear()
-        self._asked.clear()
+        """Expect these records; all skip windows must be closed."""
+        self.records, self.index, self._looks_ahead_at = records, 0, 0
+        self._next_lookahead.clear()
+        self._calls.clear()
 
     @property
     def is_within_bounds(self) -> bool:
-        """Whether it is known already that nothing in the next record is beyond the optimizers' bounds."""
-        return _BOUNDS in self._resting
+        """True when no parameter moves beyond its optimizer's bounds in the next record; this is known already."""
+        return _BOUNDS in self._windows
 
-    def wake(self, *, everybody: bool = False) -> Iterator[tuple[str, Callable[[], object]]]:
-        """Those whose rest ends before the next record, by name, and what has them learn of it."""
-        if self.at < self._wakes_at and not everybody:
+    def close_windows(self, *, close_all: bool = False) -> Iterator[tuple[str, Callable[[], object]]]:
+        """Close the skip windows that end before the next record; yield each rule's name and how its state learns."""
+        if self.index < self._closes_at and not close_all:
             return
-        self._asked.clear()
-        for name, one in list(self._resting.items()):
-            if everybody or one.end <= self.at:
-                del self._resting[name]
-                self._look_again(name, self.at + 1)
-                yield name, partial(one.learn, min(self.at, one.end) - one.begin)
-        self._wakes_at = min((one.end for one in self._resting.values()), default=_NEVER)
+        self._calls.clear()
+        for name, window in list(self._windows.items()):
+            if close_all or window.end <= self.index:
+                del self._windows[name]
+                self._look_ahead_again(name, self.index + 1)
+                yield name, partial(window.learn, min(self.index, window.end) - window.begin)
+        self._closes_at = min((window.end for window in self._windows.values()), default=_NEVER)
 
-    def asked(self, kind: Kind, now: Moment) -> tuple[Asked, ...]:
-        """The rules to ask about the next record, once those rest that have nothing to say of it and those after it."""
-        if self.at >= self._looks_at and len(self.records) - self.at >= _FEWEST:
-            self._look(kind, now)
-        known = self._asked.get(id(kind))
-        if known is None:
-            known = self._asked[id(kind)] = tuple(one for one in kind.asked if one[0].name not in self._resting)
-        return known
+    def calls(self, kind: RecordKind, context: StepContext) -> tuple[RuleCall, ...]:
+        """Return the rules to call for the next record; open skip windows for rules that have nothing to report."""
+        if self.index >= self._looks_ahead_at and len(self.records) - self.index >= _FEWEST:
+            self._look_ahead(kind, context)
+        calls = self._calls.get(id(kind))
+        if calls is None:
+            calls = self._calls[id(kind)] = tuple(call for call in kind.calls if call[0].name not in self._windows)
+        return calls
 
-    def _look(self, kind: Kind, now: Moment) -> None:
-        self._looks_at = _NEVER
-        stretch = Stretch(now, self.records[self.at :])
-        if (bounds := self._resting.get(_BOUNDS)) is not None:
-            stretch.bounds = Rest(bounds.end - self.at)
-        for rule, _, memory, _ in kind.asked:
-            if rule.rests is None or rule.name in self._resting:
+    def _look_ahead(self, kind: RecordKind, context: StepContext) -> None:
+        self._looks_ahead_at = _NEVER
+        lookahead = Lookahead(context, self.records[self.index :])
+        if (bounds := self._windows.get(_BOUNDS)) is not None:
+            lookahead.bounds = SkipWindow(bounds.end - self.index)
+        for rule, _, state in kind.calls:
+            if rule.skip_window is None or rule.name in self._windows:
                 continue
-            if self._looks.get(rule.name, 0) > self.at:
-                self._looks_at = min(self._looks_at, self._looks[rule.name])
+            if self._next_lookahead.get(rule.name, 0) > self.index:
+                self._looks_ahead_at = min(self._looks_ahead_at, self._next_lookahead[rule.name])
             else:
-                self._lie_down(rule.name, _rest(rule, stretch, memory))
-        if bounds is None and stretch.bounds is not None:
-            self._lie_down(_BOUNDS, stretch.bounds)
-        self._asked.clear()
+                self._open_window(rule.name, _skip_window(rule, lookahead, state))
+        if bounds is None and lookahead.bounds is not None:
+            self._open_window(_BOUNDS, lookahead.bounds)
+        self._calls.clear()
 
-    def _lie_down(self, name: str, rest: Rest | None) -> None:
-        """Goes to rest if that is long enough, and looks again at the record after the one that it is asked about."""
-        if rest is None:
-            self._look_again(name, _NEVER)
-        elif rest.records < _FEWEST:
-            self._look_again(name, self.at + rest.records + 1)
+    def _open_window(self, name: str, window: SkipWindow | None) -> None:
+        """Open the window if it is long enough; otherwise look ahead again at the record after it."""
+        if window is None:
+            self._look_ahead_again(name, _NEVER)
+        elif window.records < _FEWEST:
+            self._look_ahead_again(name, self.index + window.records + 1)
         else:
-            end = self.at + rest.records
-            self._resting[name] = _Resting(self.at, end, rest.learn)
-            self._wakes_at = min(self._wakes_at, end)
+            end = self.index + window.records
+            self._windows[name] = _OpenWindow(self.index, end, window.learn)
+            self._closes_at = min(self._closes_at, end)
 
-    def _look_again(self, name: str, at: int) -> None:
-        self._looks[name] = at
-        self._looks_at = min(self._looks_at, at)
+    def _look_ahead_again(self, name: str, index: int) -> None:
+        self._next_lookahead[name] = index
+        self._looks_ahead_at = min(self._looks_ahead_at, index)
 
 
-def _rest(rule: Rule, stretch: Stretch, memory: object) -> Rest | None:
+def _skip_window(rule: Rule, lookahead: Lookahead, state: object) -> SkipWindow | None:
     try:
-        return rule.rests(stretch, memory) if rule.rests is not None else None
-    except Exception:  # noqa: BLE001 - a rule of whatever quality must never harm the run: it is asked about each
-        _log.warning("rule %s could not say whether it may rest", rule.name, exc_info=True)
+        return rule.skip_window(lookahead, state) if rule.skip_window is not None else None
+    except Exception:  # noqa: BLE001 - a rule of whatever quality must never harm the run: it checks every record
+        _log.warning("rule %s failed to find its skip window", rule.name, exc_info=True)
         return None

@@ -1,4 +1,4 @@
-"""Running statistics that rules judge a number by: windows, robust baselines, streaks of records, and trends."""
+"""Running statistics for rules: windows, robust baselines, streaks of records, and trends."""
 
 from bisect import bisect_left, insort
 from collections import deque
@@ -31,7 +31,7 @@ def median(values: Floats) -> float:
 
 
 def medians(values: Floats) -> list[float]:
-    """The median of each row of finite values `(rows, n)`, as `median` finds it."""
+    """Return the median of each row of finite values `(rows, n)`, as `median` does."""
     count = values.shape[1]
     if count == 0:
         return [float("nan")] * len(values)
@@ -42,10 +42,10 @@ def medians(values: Floats) -> list[float]:
 
 
 class Window:
-    """The newest finite values of one scalar; what is not finite is never learned.
+    """The newest finite values of one scalar; other values are never added.
 
-    They are kept in order of time, in order of size once somebody asks for the median, and so are their differences
-    once somebody asks for the noise; then every median costs nothing and learning next to nothing.
+    They are kept in order of time. The first call of `median` also sorts them, the first call of `noise` sorts their
+    differences; from then on a median costs nothing, and adding a value next to nothing.
 
     Args:
         length: How many values are kept.
@@ -61,7 +61,7 @@ class Window:
         return len(self._values)
 
     def add(self, value: float) -> None:
-        """Learns the value if it is finite."""
+        """Add the value if it is finite."""
         if not isfinite(value):
             return
         value = float(value)
@@ -82,11 +82,11 @@ class Window:
         values.append(value)
 
     def range(self) -> tuple[float, float]:
-        """The smallest and the largest value; NaN while it is empty."""
+        """Return the smallest and the largest value; NaN while it is empty."""
         return (min(self._values), max(self._values)) if self._values else (nan, nan)
 
     def newest(self, count: int) -> list[float]:
-        """The last values, oldest of them first; fewer when the window holds fewer."""
+        """Return the newest values, oldest of them first; fewer when the window holds fewer."""
         return list(self._values)[-count:]
 
     def median(self) -> float:
@@ -141,7 +141,7 @@ def _middle_distance(ordered: Sequence[float], center: float) -> float:
 
 
 class Streaks:
-    """For every row of a subject, for how many observations in a row something has been so.
+    """For every row of a subject, the number of observations in a row in which a condition has held.
 
     Rows that are not observed keep their count.
     """
@@ -175,9 +175,9 @@ class Streaks:
         return self.lengths
 
 
-#: Deviations from which a value is not learned as usual at once; as far out as `loss-spike` asks for.
+#: Values with more deviations are not learned at once; the limit of `loss-spike`.
 _STRANGE: Final = 8.0
-#: So many strange values in a row are the new level (our choice: four times what a rule waits for).
+#: After this many strange values in a row they are the new level (our choice: four times the wait of a rule).
 _ACCEPTED: Final = 12
 #: Smallest spread as a share of the usual value, and in decades on the logarithmic scale; under 5 % nothing is unusual.
 _LEAST: Final = 0.02
@@ -186,13 +186,13 @@ _TINY: Final = 1e-30
 
 @dataclass(slots=True)
 class Streak:
-    """For how many records in a row something has held, and since which step."""
+    """The number of records in a row in which a condition has held, and the first of their steps."""
 
     length: int = 0
     since: int = 0
 
     def update(self, holds: bool, step: int) -> int:
-        """The length after this record."""
+        """Add one record and return the length after it."""
         if not holds:
             self.length = 0
             return 0
@@ -202,8 +202,8 @@ class Streak:
 
 
 @dataclass(slots=True)
-class Usual:
-    """The robust history of one scalar: its median and the noise of one value around the trend.
+class RobustBaseline:
+    """The robust history of one scalar: its median, and the noise of one value around the trend.
 
     Strange values are not learned until they have come to stay, so that neither a spike nor a new plateau is taken for
     what it is not. Values that are not finite are never learned.
@@ -252,26 +252,26 @@ class Usual:
 
 
 @dataclass(slots=True)
-class Lasting:
-    """For every row of a subject: for how many observations something has held, and whether it was reported."""
+class PersistentRows:
+    """For every row of a subject: how long a condition has held, and whether it was reported."""
 
     streaks: Streaks = field(default_factory=Streaks)
-    said: set[int] = field(default_factory=set)
+    reported: set[int] = field(default_factory=set)
 
     def newly(self, holds: Mask, present: Mask, step: int, *, records: int, steps: int = 0) -> list[int]:
-        """The rows in which it has held for that many records, and steps, by now and that were not given before."""
+        """Return the rows in which the condition has now held long enough and that were not returned before."""
         lengths = self.streaks.update(holds & present, present, step)
         lasting = (lengths >= records) & (step - self.streaks.since >= steps)
-        rows = [int(row) for row in np.flatnonzero(lasting) if row not in self.said]
-        self.said.update(rows)
+        rows = [int(row) for row in np.flatnonzero(lasting) if row not in self.reported]
+        self.reported.update(rows)
         return rows
 
     def since(self, row: int) -> int:
-        """The step at which it began in that row."""
+        """Return the step at which the condition began in that row."""
         return int(self.streaks.since[row])
 
     def length(self, row: int) -> int:
-        """For how many records it has held."""
+        """Return for how many records the condition has held."""
         return int(self.streaks.lengths[row])
 
 
@@ -296,7 +296,7 @@ def trend(values: Sequence[float]) -> float:
     return score / float(np.sqrt(count * (count - 1) * (2 * count + 5) / 18))
 
 
-def count_before_first(found: NDArray[np.bool_]) -> int:
-    """How many records come before the first in which something is true, of `(records,)` or `(records, sites)`."""
-    places = np.flatnonzero(found if found.ndim == 1 else np.any(found, axis=1))
-    return int(places[0]) if len(places) else len(found)
+def count_before_first(flags: NDArray[np.bool_]) -> int:
+    """Return how many records come before the first True, in `(records,)` or `(records, sites)`."""
+    places = np.flatnonzero(flags if flags.ndim == 1 else np.any(flags, axis=1))
+    return int(places[0]) if len(places) else len(flags)

@@ -1,4 +1,4 @@
-"""What an overhead budget has left out of a run: since when, how much, and of what."""
+"""Describes what an overhead budget left out of a run: since when, how much, and of which subjects."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,12 +7,12 @@ from typing import Final
 
 from ..storage import Event, Json, Layout, Store
 
-__all__ = ["Decision", "Thinning", "thinning_of"]
+__all__ = ["Decision", "ScheduleThinning", "thinning_of"]
 
 #: Decisions that are read: the newest; a run makes one only when nine steps or more were timed.
 _DECISIONS: Final = 10_000
-#: Decisions of a stretch that are told, its first and the newest (our choice: a few lines of a terminal).
-_TOLD: Final = 3
+#: Decisions that are shown: the first and the newest (our choice: a few lines of a terminal).
+_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,19 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Thinning:
-    """What the budget of one rank has left out, lately.
+class ScheduleThinning:
+    """What the overhead budget of one rank has left out.
 
     Args:
-        since: The step behind which less than what was due was recorded.
-        changed: The step behind which `factor` was decided.
-        factor: One in so many due steps is recorded now; 1 where every one is again.
-        share: What a recorded step had cost when that was decided, as a share of the step without it.
-        budget: What recording may cost on average, as such a share.
-        subjects: What is thinned, as far as the run has recorded any of it; scalars never are.
-        rank: Whose; each rank decides for itself.
-        decisions: All since `since`, oldest first; that of `changed` is the last.
-        joined: Of subjects that only a later decision names, the step of that.
+        since: The step after which the run recorded less than what was due.
+        changed: The step after which `factor` applies.
+        factor: Records one in this many due steps; 1 if it records every one again.
+        share: Cost of a recorded step at that decision, as a share of the step without it.
+        budget: Average cost that recording may have, as such a share.
+        subjects: The thinned subjects that the run has recorded; scalars are never thinned.
+        rank: The rank; each rank decides for itself.
+        decisions: All decisions since `since`, oldest first; the one of `changed` is the last.
+        joined: The step of the later decision that added a subject.
     """
 
     since: int
@@ -57,7 +57,7 @@ class Thinning:
     joined: Mapping[str, int] = field(default_factory=dict)
 
     def to_text(self) -> str:
-        """A line in words."""
+        """Return the thinning in one line."""
         rank = f" on rank {self.rank}" if self.rank else ""
         when = f"since step {self.since}" if self.factor != 1 else f"from step {self.since} to {self.changed}"
         why = f"by the overhead budget of {_percent(self.budget)}"
@@ -67,50 +67,52 @@ class Thinning:
         return f"thinned{rank} {when} {why}: {', '.join(self._course())}; of {what}"
 
     def _course(self) -> Iterator[str]:
-        """How much was left out, decision by decision."""
+        """Yield how much was left out, decision by decision."""
         first, *later = self.decisions
         yield f"one in {first.factor} due steps (a recorded one had cost {_percent(first.share)} of a step)"
-        newest = later[max(len(later) - _TOLD + 1, 0) :]
+        newest = later[max(len(later) - _SHOWN + 1, 0) :]
         rest = len(later) - len(newest)
         if rest:
             yield f"{rest} more decision{'s' if rest > 1 else ''}"
-        for one in newest:
-            how = "every one again" if one.factor == 1 else f"one in {one.factor}"
-            yield f"{how} since step {one.step} ({_percent(one.share)})"
+        for decision in newest:
+            how = "every one again" if decision.factor == 1 else f"one in {decision.factor}"
+            yield f"{how} since step {decision.step} ({_percent(decision.share)})"
 
 
-def thinning_of(store: Store, run: str, ranks: Sequence[int] = (0,)) -> Thinning | None:
-    """What the budget of the run has left out on the rank that it has thinned most; None where it has left out nothing.
+def thinning_of(store: Store, run: str, ranks: Sequence[int] = (0,)) -> ScheduleThinning | None:
+    """Return what the run's budget left out on its most thinned rank; None if it left out nothing.
 
     Args:
         run: Its id.
-        ranks: The ranks that are asked.
+        ranks: The ranks to read.
     """
     found = (_of_rank(store, run, rank) for rank in ranks)
-    return max((one for one in found if one is not None), key=lambda one: one.factor, default=None)
+    return max(
+        (thinning for thinning in found if thinning is not None), key=lambda thinning: thinning.factor, default=None
+    )
 
 
-def _of_rank(store: Store, run: str, rank: int) -> Thinning | None:
+def _of_rank(store: Store, run: str, rank: int) -> ScheduleThinning | None:
     events = store.events(run, rank=rank, kind="schedule_thinned", limit=_DECISIONS)
     if not events:
         return None
     began = max((at for at, (before, _) in enumerate(pairwise(events), 1) if _factor(before) == 1), default=0)
-    stretch, last = events[began:], events[-1]
+    episode, last = events[began:], events[-1]
     known = _Known(store.layouts(run, rank=rank))
     named: dict[str, int] = {}
-    for event in stretch:
+    for event in episode:
         for name in known.of(event.data.get("subjects")):
             named.setdefault(name, event.step)
-    return Thinning(
-        since=stretch[0].step,
+    return ScheduleThinning(
+        since=episode[0].step,
         changed=last.step,
         factor=_factor(last),
         share=_share(last),
         budget=_number(last.data.get("budget")),
         subjects=tuple(named),
         rank=rank,
-        decisions=tuple(Decision(one.step, _factor(one), _share(one)) for one in stretch),
-        joined={name: step for name, step in named.items() if step != stretch[0].step},
+        decisions=tuple(Decision(event.step, _factor(event), _share(event)) for event in episode),
+        joined={name: step for name, step in named.items() if step != episode[0].step},
     )
 
 
@@ -131,7 +133,7 @@ def _percent(share: float) -> str:
 
 
 class _Known:
-    """What the run has recorded anything of.
+    """The subjects of which the run has recorded anything.
 
     Args:
         layouts: Its streams; histograms have none.
@@ -141,6 +143,6 @@ class _Known:
         self._names = {part for layout in layouts for part in (layout.subject, layout.subject.partition("/")[0])}
 
     def of(self, names: Json) -> list[str]:
-        """Those of the names of which there is a stream, and histograms; all where nothing has one."""
+        """Return the names that were recorded, and histograms; all names if the run recorded nothing."""
         every = [str(name) for name in names] if isinstance(names, list) else []
         return [name for name in every if name in self._names or name == "histogram"] if self._names else every

@@ -1,4 +1,4 @@
-"""The words of a script's call by the names that they belong to, so that those of two calls can be compared."""
+"""Names the arguments of a script, so that two calls can be compared."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _NUMBER: Final = re.compile(r"-?[0-9.]")
 
 
 def named_arguments(host: Mapping[str, Json]) -> dict[str, Json]:
-    """Values by name: `--lr 3` and `lr=3` are `lr`, a switch is true, other words go by their place, from 1.
+    """Return the arguments by name: `--lr 3` and `lr=3` are `lr`, a switch is true, other words count from 1.
 
     What is given several times is a list. A word behind a name that has no value yet is taken for its value.
 
@@ -21,7 +21,7 @@ def named_arguments(host: Mapping[str, Json]) -> dict[str, Json]:
     """
     found: dict[str, list[Json]] = {}
     words = host.get("arguments")
-    name, place = "", 0
+    name, position = "", 0
     for word in map(str, words) if isinstance(words, list) else ():
         is_name = word.startswith("-") and not _NUMBER.match(word) and word.strip("-") != ""
         if is_name or "=" in word:
@@ -33,6 +33,6 @@ def named_arguments(host: Mapping[str, Json]) -> dict[str, Json]:
             found[name][-1] = word
             name = ""
         else:
-            place += 1
-            found[f"{place}"] = [word]
+            position += 1
+            found[f"{position}"] = [word]
     return {key: values[0] if len(values) == 1 else values for key, values in found.items()}

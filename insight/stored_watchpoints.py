@@ -1,8 +1,8 @@
-"""Conditions put to a run that is over: to the series that it recorded, and to the whole tensors that it dumped."""
+"""Checks watchpoint conditions on a stored run: on its series, and on the tensors that it dumped."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +21,18 @@ _STATISTICS: Final = (
 
 
 def watch_series(store: Store, run: Run, conditions: Sequence[str], *, rank: int = 0) -> tuple[Finding, ...]:
-    """Where the conditions hold in what the run recorded, by step.
+    """Return where the conditions hold in what the run recorded, by step.
 
     Raises:
         InvalidName: A condition is not understood.
     """
-    return _asked(store.replay(run.id, rank=rank), conditions, rank)
+    return _findings(store.replay(run.id, rank=rank), conditions, rank)
 
 
 def watch_dumps(
     store: Store, run: Run, blobs: Blobs, conditions: Sequence[str], *, rank: int = 0
 ) -> tuple[Finding, ...]:
-    """Where the conditions hold in the tensors that the run dumped, by step.
+    """Return where the conditions hold in the tensors that the run dumped, by step.
 
     Steps are those in which tensors were dumped, so that `for 3 steps` means three dumps in a row. A statistic that the
     run never recorded can be asked for here, for the tensors are there.
@@ -45,10 +45,10 @@ def watch_dumps(
         StoreUnavailable, StoreDamaged: A file is not there, or not what was written.
     """
     events = sorted(store.events(run.id, rank=rank, kind="tensor", limit=_ALL), key=_moment)
-    return _asked((_record(list(group), blobs) for _, group in groupby(events, _moment)), conditions, rank)
+    return _findings((_record(list(group), blobs) for _, group in groupby(events, _moment)), conditions, rank)
 
 
-def _asked(records: Iterator[StepRecord], conditions: Sequence[str], rank: int) -> tuple[Finding, ...]:
+def _findings(records: Iterator[StepRecord], conditions: Sequence[str], rank: int) -> tuple[Finding, ...]:
     engine = Engine(rules_with({}, {"watchpoints": list(conditions)}), rank=rank)
     return tuple(finding for record in records for finding in engine.observe(record))
 
@@ -73,7 +73,7 @@ def _block(subject: str, events: list[Event], blobs: Blobs) -> Block:
 
 
 def _row(digest: str, blobs: Blobs) -> list[float]:
-    values: NDArray[Any] = blobs.get(digest).astype(np.float64).ravel()
+    values: NDArray[np.float64] = blobs.get(digest).astype(np.float64).ravel()
     finite = values[np.isfinite(values)]
     none = not finite.size
     return [

@@ -1,4 +1,4 @@
-"""Hyper-parameter search whose trials are runs of the store: Optuna proposes, findings prune, the store remembers.
+"""Hyper-parameter search: Optuna proposes trials, findings prune them, and each trial is a run of the store.
 
     def train(attempt):
         lr = attempt.trial.suggest_float("lr", 1e-4, 1.0, log=True)
@@ -17,12 +17,14 @@ Needs the extra `tune`.
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..storage import SEVERITIES, Event, Finding, Json, RunNotFound, RunWriter, Severity, StepRecord, Store
 
 if TYPE_CHECKING:
     import optuna
+    from optuna.trial import FrozenTrial
 
 __all__ = ["Attempt", "Ledger", "Search", "State", "Trial", "search"]
 
@@ -67,7 +69,7 @@ class Ledger:
         self._writer: RunWriter | None = None
 
     def add(self, trial: Trial) -> None:
-        """Nothing; the trial is remembered, and its run is tagged with the objective."""
+        """Store the trial, and tag its run with the objective."""
         scalars = {"trial/objective": trial.value} if trial.value == trial.value else {}
         event = Event(_KIND, trial.number, data=asdict(trial))
         self._open.write([StepRecord(trial.number, time.time(), scalars=scalars, events=(event,))])
@@ -97,7 +99,7 @@ def _read(event: Event) -> Trial:
 
 
 class Attempt:
-    """What a training is given: it asks `trial` for its parameters, and is told when to stop.
+    """One trial as the training sees it: it gives parameters and says when to stop.
 
     Attributes:
         trial: Optuna's own, to ask for parameters.
@@ -120,7 +122,7 @@ class Attempt:
         return {**self.trial.params, "study": self._study, "trial": self.number}
 
     def report(self, step: int, value: float, findings: Iterable[Finding] = ()) -> bool:
-        """Whether the training should stop: a finding is bad enough, or Optuna's pruner gives it up.
+        """Return whether the training should stop: a finding is severe enough, or Optuna's pruner says so.
 
         Args:
             value: What the trial would return now.
@@ -128,7 +130,7 @@ class Attempt:
         """
         self.last = float(value)
         self.trial.report(self.last, step)
-        worst = next((one.cause for one in findings if one.severity in self._severities), None)
+        worst = next((finding.cause for finding in findings if finding.severity in self._severities), None)
         self.pruned_by = worst or ("value" if self.trial.should_prune() else "")
         return bool(self.pruned_by)
 
@@ -164,7 +166,7 @@ def search(
     pruner: "optuna.pruners.BasePruner | None" = None,
     seed: int = 0,
 ) -> Search:
-    """The trials of the study, those of earlier searches under its name included: it goes on where they ended.
+    """Run new trials of the study and return all; earlier searches of the same name are continued.
 
     Args:
         train: One training: asks for its parameters, records itself as the run `attempt.name` of this store, returns
@@ -198,60 +200,72 @@ def search(
 
 
 def _run(
-    optuna: Any,  # the module
-    made: "optuna.Study",
+    optuna: ModuleType,
+    optuna_study: "optuna.Study",
     train: Callable[[Attempt], float],
     attempt: Attempt,
     store: Store,
     ledger: Ledger,
 ) -> Trial:
-    """One trial, told to Optuna and remembered."""
+    """Run one trial; report it to Optuna and store it."""
     states = optuna.trial.TrialState
     try:
         value = float(train(attempt))
     except BaseException:
-        made.tell(attempt.trial, state=states.FAIL)
+        optuna_study.tell(attempt.trial, state=states.FAIL)
         ledger.add(_trial(optuna, attempt, store, "failed", attempt.last))
         raise
     if attempt.pruned_by:
-        made.tell(attempt.trial, state=states.PRUNED)
+        optuna_study.tell(attempt.trial, state=states.PRUNED)
         trial = _trial(optuna, attempt, store, "pruned", attempt.last)
     elif value != value:  # NaN, which Optuna takes for no value
-        made.tell(attempt.trial, state=states.FAIL)
+        optuna_study.tell(attempt.trial, state=states.FAIL)
         trial = _trial(optuna, attempt, store, "failed", value)
     else:
-        made.tell(attempt.trial, value)
+        optuna_study.tell(attempt.trial, value)
         trial = _trial(optuna, attempt, store, "complete", value)
     ledger.add(trial)
     return trial
 
 
-def _trial(optuna: Any, attempt: Attempt, store: Store, state: State, value: float) -> Trial:  # Any: the module
-    asked = attempt.trial
-    space = {name: optuna.distributions.distribution_to_json(one) for name, one in asked.distributions.items()}
+def _trial(optuna: ModuleType, attempt: Attempt, store: Store, state: State, value: float) -> Trial:
+    optuna_trial = attempt.trial
+    space = {
+        name: optuna.distributions.distribution_to_json(distribution)
+        for name, distribution in optuna_trial.distributions.items()
+    }
     run = ""
     try:
         run = store.find_run(attempt.name).id
     except RunNotFound:
         if state != "failed":
             raise RunNotFound(
-                f"trial {attempt.number} has recorded no run {attempt.name!r}; pass run=attempt.name, and this store, "
-                f"to watch"
+                f"trial {attempt.number} has recorded no run {attempt.name!r}; pass run=attempt.name and this store to "
+                f"watch"
             ) from None
-    return Trial(attempt.number, run, state, value, dict(asked.params), space, attempt.pruned_by)
+    return Trial(
+        number=attempt.number,
+        run=run,
+        state=state,
+        value=value,
+        parameters=dict(optuna_trial.params),
+        space=space,
+        pruned_by=attempt.pruned_by,
+    )
 
 
-def _as_optuna(optuna: Any, trial: Trial) -> Any:  # Any: the module, and its frozen trial
+def _as_optuna(optuna: ModuleType, trial: Trial) -> "FrozenTrial":
     states = optuna.trial.TrialState
-    return optuna.trial.create_trial(
+    frozen: FrozenTrial = optuna.trial.create_trial(
         state={"complete": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}[trial.state],
         params=dict(trial.parameters),
         distributions={name: optuna.distributions.json_to_distribution(text) for name, text in trial.space.items()},
         value=trial.value if trial.state == "complete" else None,
     )
+    return frozen
 
 
-def _optuna() -> Any:  # the module
+def _optuna() -> ModuleType:
     try:
         import optuna  # noqa: PLC0415  an optional extra
     except ImportError:

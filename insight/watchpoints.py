@@ -1,4 +1,4 @@
-"""Watchpoints: conditions that a person sets, asked by the same engine as the rules."""
+"""Watchpoints: conditions that a person sets; the engine checks them like rules."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ import numpy as np
 
 from ..storage import ROOT_SITE, SEVERITIES, Finding, Json, Severity, display_site, nearest
 from ..storage.watch_conditions import WatchCondition, parse_condition
-from .context.step_context import Moment
+from .context.step_context import StepContext
 from .context.subject_table import Table
 from .errors import InvalidRule
 from .rule import OPTIMIZER, Rule
@@ -34,7 +34,7 @@ class Watchpoint:
 
 
 def watchpoints_of(config: Mapping[str, Json]) -> tuple[Watchpoint, ...]:
-    """The watchpoints that a run's configuration names under `watchpoints`: lines, or mappings around one.
+    """Return the watchpoints of a run's configuration: lines, or mappings around one.
 
     Raises:
         InvalidName: A condition is not understood.
@@ -44,10 +44,10 @@ def watchpoints_of(config: Mapping[str, Json]) -> tuple[Watchpoint, ...]:
     if not isinstance(entries, list | tuple):
         raise InvalidRule(f"watchpoints must be a list of conditions, got {type(entries).__name__}")
     found = [_watchpoint(entry) for entry in entries]
-    names = [one.name for one in found]
+    names = [watchpoint.name for watchpoint in found]
     for name in names:
         if names.count(name) > 1:
-            raise InvalidRule(f"watchpoint {name!r} is there twice; give one of them a name of its own")
+            raise InvalidRule(f"watchpoint {name!r} is there twice; give one of them another name")
     return tuple(found)
 
 
@@ -71,14 +71,14 @@ def _watchpoint(entry: Json) -> Watchpoint:
 NAMED: Final = 8
 
 _COMPARISONS: Final[Mapping[str, Callable[[Floats, WatchCondition], Mask]]] = {
-    ">": lambda values, one: values > one.low,
-    ">=": lambda values, one: values >= one.low,
-    "<": lambda values, one: values < one.low,
-    "<=": lambda values, one: values <= one.low,
-    "==": lambda values, one: values == one.low,
-    "!=": lambda values, one: (values != one.low) & ~np.isnan(values),
-    "outside": lambda values, one: (values < one.low) | (values > one.high),
-    "inside": lambda values, one: (values >= one.low) & (values <= one.high),
+    ">": lambda values, condition: values > condition.low,
+    ">=": lambda values, condition: values >= condition.low,
+    "<": lambda values, condition: values < condition.low,
+    "<=": lambda values, condition: values <= condition.low,
+    "==": lambda values, condition: values == condition.low,
+    "!=": lambda values, condition: (values != condition.low) & ~np.isnan(values),
+    "outside": lambda values, condition: (values < condition.low) | (values > condition.high),
+    "inside": lambda values, condition: (values >= condition.low) & (values <= condition.high),
 }
 _COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
     "nan": ("nans",),
@@ -89,7 +89,7 @@ _COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A place at which a condition has held for as many steps as it asks.
+    """A site at which a condition has held for the required number of steps.
 
     Args:
         value: The number that was compared; the count of elements where a content was looked for.
@@ -104,15 +104,15 @@ class Hit:
 
 
 @dataclass(slots=True)
-class _Watched:
-    """What must be remembered of one subject."""
+class _SubjectState:
+    """The state of a watchpoint for one subject."""
 
     streaks: Streaks = field(default_factory=Streaks)
     chosen: dict[int, Mask] = field(default_factory=dict)
     before: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
 
-class Holding:
+class ConditionTracker:
     """Follows one condition through a run.
 
     Args:
@@ -121,59 +121,59 @@ class Holding:
 
     def __init__(self, condition: WatchCondition) -> None:
         self._condition = condition
-        self._watched: dict[str, _Watched] = {}
-        self._scalar = _Watched()
+        self._watched: dict[str, _SubjectState] = {}
+        self._scalar = _SubjectState()
 
-    def hits(self, now: Moment) -> tuple[Hit, ...]:
-        """The places where the condition has just become true: once for every time that it does."""
+    def hits(self, context: StepContext) -> tuple[Hit, ...]:
+        """Return the sites where the condition has just become true; each time counts once."""
         if self._condition.subject == "scalar":
-            found = [*self._scalar_hits(now)]
+            found = [*self._scalar_hits(context)]
         else:
-            subjects = [self._condition.subject] if self._condition.subject else [*now.subjects]
-            found = [hit for subject in subjects for hit in self._subject_hits(now, subject)]
+            subjects = [self._condition.subject] if self._condition.subject else [*context.subjects]
+            found = [hit for subject in subjects for hit in self._subject_hits(context, subject)]
         if len(found) <= NAMED:
             return tuple(found)
         last = found[NAMED - 1]
         others = len(found) - NAMED
         return (*found[: NAMED - 1], Hit(last.site, last.metric, last.value, last.first_step, others))
 
-    def _scalar_hits(self, now: Moment) -> Iterator[Hit]:
+    def _scalar_hits(self, context: StepContext) -> Iterator[Hit]:
         name = self._condition.statistic
-        value = now.scalar(name)
+        value = context.scalar(name)
         if value is not None:
             values = self._changed(self._scalar, np.array([[value]]))[:, 0]
             holds = _holds(values, self._condition)
-            for _, since in self._new(self._scalar, holds, np.ones(1, np.bool_), now.step):
+            for _, since in self._new(self._scalar, holds, np.ones(1, np.bool_), context.step):
                 yield Hit(ROOT_SITE, f"scalar/{name}", float(values[0]), since)
 
-    def _subject_hits(self, now: Moment, subject: str) -> Iterator[Hit]:
-        table = now.table(subject)
+    def _subject_hits(self, context: StepContext, subject: str) -> Iterator[Hit]:
+        table = context.table(subject)
         if table is None:
             return
-        watched = self._watched.setdefault(subject, _Watched())
+        watched = self._watched.setdefault(subject, _SubjectState())
         holds, values, statistic = self._look(watched, table)
         metric = f"{subject}/{statistic}" if statistic else subject
         here = table.present & self._chosen(watched, table)
-        for row, since in self._new(watched, holds & here, here, now.step):
+        for row, since in self._new(watched, holds & here, here, context.step):
             yield Hit(table.rows.sites[row], metric, float(values[row]), since)
 
-    def _look(self, watched: _Watched, table: Table) -> tuple[Mask, Floats, str]:
-        """Where it holds, the number that tells so, and which statistic that number is."""
-        one = self._condition
-        if one.test in _COUNTS:
-            names = [name for name in _COUNTS[one.test] if name in table.rows.column]
+    def _look(self, watched: _SubjectState, table: Table) -> tuple[Mask, Floats, str]:
+        """Return where the condition holds, the numbers that show it, and their statistic."""
+        condition = self._condition
+        if condition.test in _COUNTS:
+            names = [name for name in _COUNTS[condition.test] if name in table.rows.column]
             counts = np.sum([table.column(name) for name in names], axis=0) if names else np.zeros(len(table.values))
             return counts > 0, counts, names[0] if len(names) == 1 else ""
-        if one.test == "unchanged":
+        if condition.test == "unchanged":
             before = _padded(watched.before, table.values.shape)
             same = ((table.values == before) | (np.isnan(table.values) & np.isnan(before))).all(axis=1)
             watched.before = np.where(table.present[:, None], table.values, before)
             return same, same.astype(np.float64), ""
-        values = self._changed(watched, table.column(one.statistic)[:, None], table.present)[:, 0]
-        return _holds(values, one), values, one.statistic
+        values = self._changed(watched, table.column(condition.statistic)[:, None], table.present)[:, 0]
+        return _holds(values, condition), values, condition.statistic
 
-    def _changed(self, watched: _Watched, values: Floats, present: Mask | None = None) -> Floats:
-        """The values, or by how much they have changed where that is what the condition asks."""
+    def _changed(self, watched: _SubjectState, values: Floats, present: Mask | None = None) -> Floats:
+        """Return the values, or their relative change if the condition asks for it."""
         if not self._condition.is_change:
             return values
         before = _padded(watched.before, values.shape)
@@ -181,16 +181,16 @@ class Holding:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.abs(values - before) / np.abs(before)
 
-    def _chosen(self, watched: _Watched, table: Table) -> Mask:
-        """Rows whose site the glob takes; the rows of a subject are only ever added."""
+    def _chosen(self, watched: _SubjectState, table: Table) -> Mask:
+        """Return the rows whose site matches the glob."""
         sites = table.rows.sites
         if len(sites) not in watched.chosen:
             chosen = [fnmatchcase(display_site(site), self._condition.sites) for site in sites]
             watched.chosen = {len(sites): np.array(chosen, dtype=np.bool_)}
         return watched.chosen[len(sites)]
 
-    def _new(self, watched: _Watched, holds: Mask, present: Mask, step: int) -> Iterator[tuple[int, int]]:
-        """Rows that have held for as long as is asked with this step, and since when."""
+    def _new(self, watched: _SubjectState, holds: Mask, present: Mask, step: int) -> Iterator[tuple[int, int]]:
+        """Yield the rows in which the condition has now held for the required steps, and since when."""
         lengths = watched.streaks.update(holds, present, step)
         for row in np.flatnonzero(holds & (lengths == self._condition.steps)):
             yield int(row), int(watched.streaks.since[row])
@@ -201,37 +201,37 @@ def _holds(values: Floats, condition: WatchCondition) -> Mask:
 
 
 def _padded(before: Floats, shape: tuple[int, ...]) -> Floats:
-    """The values before, NaN for rows that were not there: a first value is no change."""
+    """Return the values before; NaN for new rows, so that a first value is no change."""
     padded = np.full(shape, np.nan)
     if before.size:
         padded[: len(before)] = before
     return padded
 
 
-#: What the names of their rules begin with.
+#: The prefix of the names of watchpoint rules.
 PREFIX = "watchpoint/"
 
 
 def rules_with(rules: Mapping[str, Rule], config: Mapping[str, Json]) -> dict[str, Rule]:
-    """The rules, and those that the configuration's watchpoints make."""
-    made = [_rule(one) for one in watchpoints_of(config)]
-    return {**rules, **{one.name: one for one in made}}
+    """Return the rules together with those of the configuration's watchpoints."""
+    made = [_rule(watchpoint) for watchpoint in watchpoints_of(config)]
+    return {**rules, **{rule.name: rule for rule in made}}
 
 
-def _rule(one: Watchpoint) -> Rule:
-    def check(now: Moment, memory: Holding) -> Iterator[Finding]:
-        for hit in memory.hits(now):
-            yield _finding(now, one, hit)
+def _rule(watchpoint: Watchpoint) -> Rule:
+    def check(context: StepContext, memory: ConditionTracker) -> Iterator[Finding]:
+        for hit in memory.hits(context):
+            yield _finding(context, watchpoint, hit)
 
-    condition = one.condition
+    condition = watchpoint.condition
     need = f"scalar/{condition.statistic}" if condition.subject == "scalar" else condition.subject or "record"
     return Rule(
-        name=f"{PREFIX}{one.name}",
+        name=f"{PREFIX}{watchpoint.name}",
         cause="watchpoint",
         needs=(need,),
         phase=OPTIMIZER,
         check=check,
-        memory=lambda: Holding(condition),
+        memory=lambda: ConditionTracker(condition),
         warm_up=1,
         essential=False,
         is_fact=True,
@@ -243,16 +243,17 @@ def _rule(one: Watchpoint) -> Rule:
     )
 
 
-def _finding(now: Moment, one: Watchpoint, hit: Hit) -> Finding:
-    evidence = {"value": hit.value, "steps": float(one.condition.steps)}
+def _finding(context: StepContext, watchpoint: Watchpoint, hit: Hit) -> Finding:
+    evidence = {"value": hit.value, "steps": float(watchpoint.condition.steps)}
     if hit.others:
         evidence["further_sites"] = float(hit.others)
-    return now.finding(
+    return context.finding(
         hit.site,
         hit.metric,
         evidence,
-        severity=one.severity,
+        severity=watchpoint.severity,
         first_step=hit.first_step,
-        explanation=f"the watchpoint {one.condition.text!r} is met with {hit.value:.6g}",
-        advice="look at the series around this step; the condition is your own, so it says that, not why",
+        explanation=f"the watchpoint {watchpoint.condition.text!r} is met with {hit.value:.6g}",
+        advice="look at the series around this step; the condition is your own, so the finding cannot say why it is "
+        "met",
     )

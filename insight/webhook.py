@@ -1,4 +1,4 @@
-"""Tells a web address of findings as they appear: a small JSON body, sent by a thread of its own, never waited for.
+"""Sends findings to a URL as they appear: a small JSON body, from a thread of its own; the training never waits.
 
     {"run": id, "name": name, "finding": {...}}        the finding as `diagnose --json` prints it
 
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from ..storage import SEVERITIES, BatchListener, Finding, FindingKey, Listener, Run, Severity, StepRecord, Structure
-from .document import finding_to_json
+from .diagnosis_report import finding_to_json
 from .errors import InvalidRule
 
 _log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ _CAPACITY = 100
 
 
 class Webhook:
-    """A listener that passes on what another one finds.
+    """A listener that sends the findings of another listener to a URL.
 
     Args:
         listener: Whose findings they are.
@@ -44,7 +44,7 @@ class Webhook:
             raise InvalidRule(f"webhook {url!r} must be an address that starts with http:// or https://")
         self._listener, self._url, self._timeout_s = listener, url, timeout_s
         self._least = SEVERITIES.index(severity)
-        self._told: set[FindingKey] = set()
+        self._sent_keys: set[FindingKey] = set()
         self._waiting: deque[bytes] = deque()
         self._wake = threading.Event()
         self._is_over = False
@@ -53,21 +53,21 @@ class Webhook:
         self._thread: threading.Thread | None = None
 
     def begin(self, run: Run, structure: Structure) -> None:
-        """Passes it on."""
+        """Begin the run for the wrapped listener."""
         self._run = run
         self._listener.begin(run, structure)
 
     def foresee(self, records: Sequence[StepRecord]) -> None:
-        """Tells the other, if it wants to know."""
+        """Pass the coming records to the wrapped listener, if it takes them."""
         if isinstance(self._listener, BatchListener):
             self._listener.foresee(records)
 
     def observe(self, record: StepRecord) -> Iterable[Finding]:
-        """What the other finds; what is new of it is on its way."""
+        """Return the findings of the wrapped listener; queue the new ones for delivery."""
         return self._sent(self._listener.observe(record))
 
     def end(self) -> Iterable[Finding]:
-        """The same; waits for what is on its way for as long as one delivery may take."""
+        """End the wrapped listener; wait for queued findings for at most one delivery timeout."""
         found = self._sent(self._listener.end())
         self._is_over = True
         self._wake.set()
@@ -77,10 +77,10 @@ class Webhook:
 
     def _sent(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         found = tuple(findings)
-        for one in found:
-            if SEVERITIES.index(one.severity) >= self._least and one.key not in self._told:
-                self._told.add(one.key)
-                self._send(one)
+        for finding in found:
+            if SEVERITIES.index(finding.severity) >= self._least and finding.key not in self._sent_keys:
+                self._sent_keys.add(finding.key)
+                self._send(finding)
         return found
 
     def _send(self, finding: Finding) -> None:
@@ -113,5 +113,5 @@ class Webhook:
                 self._fails = False
         except (URLError, HTTPException, OSError, ValueError) as error:
             if not self._fails:
-                _log.warning("webhook %s cannot be told: %s", urlsplit(self._url).netloc, error)
+                _log.warning("webhook %s cannot be reached: %s", urlsplit(self._url).netloc, error)
             self._fails = True

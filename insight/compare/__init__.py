@@ -1,4 +1,4 @@
-"""Two runs, or two ranks of one, side by side: where they part first, and in what they differ."""
+"""Compares two runs, or two ranks of one: where they diverge first, and which settings differ."""
 
 from .dumped_tensors import DumpedPair, TensorDifference, compare_dumps, compare_tensors
 from .noise import Divergence

@@ -1,8 +1,7 @@
-"""Whole tensors of two runs, element by element."""
+"""Compares dumped tensors of two runs, element by element."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from .pairing import align
 __all__ = ["DumpedPair", "TensorDifference", "compare_dumps", "compare_tensors"]
 
 _ALL = 1_000_000_000
-#: The order in which a step brings tensors forth; weights are those that it begins with.
+#: The order in which a step computes dumped tensors; weights are those at the step's begin.
 _PHASES = {"weight": 0, "input": 1, "activation": 1, "activation_grad": 2, "gradient": 3}
 
 
@@ -42,8 +41,8 @@ class TensorDifference:
     values: tuple[float, float] | None
 
 
-def compare_tensors(first: NDArray[Any], second: NDArray[Any]) -> TensorDifference:
-    """The difference of two tensors of one shape, in float64.
+def compare_tensors(first: NDArray[np.generic], second: NDArray[np.generic]) -> TensorDifference:
+    """Return how two tensors of one shape differ, computed in float64.
 
     Raises:
         ValueError: Their shapes differ.
@@ -53,29 +52,29 @@ def compare_tensors(first: NDArray[Any], second: NDArray[Any]) -> TensorDifferen
     a, b = first.astype(np.float64), second.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         differs = ~((a == b) | (np.isnan(a) & np.isnan(b)))
-        both = np.isfinite(a) & np.isfinite(b)
-        gap, scale = np.abs(a - b)[both], np.maximum(np.abs(a), np.abs(b))[both]
+        finite = np.isfinite(a) & np.isfinite(b)
+        gap, scale = np.abs(a - b)[finite], np.maximum(np.abs(a), np.abs(b))[finite]
         relative = np.where(scale > 0.0, gap / scale, 0.0)
-        cosine = _cosine(a[both], b[both])
-    place, largest = None, (float(gap.max(initial=0.0)), float(relative.max(initial=0.0)))
+        cosine = _cosine(a[finite], b[finite])
+    index, largest = None, (float(gap.max(initial=0.0)), float(relative.max(initial=0.0)))
     if differs.any():
-        place = tuple(int(axis) for axis in np.unravel_index(int(np.argmax(differs)), a.shape))
-        if not (differs & both).any():
+        index = tuple(int(axis) for axis in np.unravel_index(int(np.argmax(differs)), a.shape))
+        if not (differs & finite).any():
             largest = float("nan"), float("nan")
     return TensorDifference(
-        a.size,
-        int(differs.sum()),
-        largest[0],
-        largest[1],
-        cosine,
-        int((np.isfinite(a) != np.isfinite(b)).sum()),
-        place,
-        None if place is None else (float(a[place]), float(b[place])),
+        size=a.size,
+        differing=int(differs.sum()),
+        max_abs=largest[0],
+        max_rel=largest[1],
+        cosine=cosine,
+        torn=int((np.isfinite(a) != np.isfinite(b)).sum()),
+        first=index,
+        values=None if index is None else (float(a[index]), float(b[index])),
     )
 
 
 def _cosine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """The cosine, of vectors scaled first so that their squares neither overflow nor vanish."""
+    """Return the cosine; scale the vectors first so that their squares neither overflow nor vanish."""
     largest = np.abs(a).max(initial=0.0), np.abs(b).max(initial=0.0)
     if 0.0 in largest:
         return float("nan")
@@ -95,30 +94,30 @@ class DumpedPair:
 
     @property
     def differs(self) -> bool:
-        """Whether any element does, or the shape."""
+        """True when any element or the shape differs."""
         return self.difference is None or self.difference.differing > 0
 
 
 def compare_dumps(
     stores: tuple[Store, Store], runs: tuple[Run, Run], blobs: tuple[Blobs, Blobs], ranks: tuple[int, int] = (0, 0)
 ) -> Iterator[DumpedPair]:
-    """The tensors that both runs have dumped, in the order in which the first one has brought them forth.
+    """Yield the tensors that both runs dumped, in the order in which the first run made them.
 
-    Hooks tell it: of a step the weights that it began with, inputs and outputs as they came, gradients with respect to
-    outputs as they came back, gradients of parameters from the last module to the first.
+    Hooks record that order: the weights at the step's begin, inputs and outputs in forward order, gradients of outputs
+    in backward order, gradients of parameters from the last module to the first.
 
     Raises:
         StoreUnavailable, StoreDamaged: A file is not there, or not what was written.
     """
     structures = [store.structure(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True)]
     pairs = align(structures[0], structures[1]).pairs
-    one, other = (
+    first_events, second_events = (
         store.events(run.id, rank=rank, kind="tensor", limit=_ALL)
         for store, run, rank in zip(stores, runs, ranks, strict=True)
     )
-    there = {_key(event): event for event in other}
+    there = {_key(event): event for event in second_events}
     order = {info.site: info.order for info in structures[0].modules}
-    for event in sorted(one, key=lambda event: _order(event, order)):
+    for event in sorted(first_events, key=lambda event: _order(event, order)):
         step, site, *rest = _key(event)
         match = there.get((step, _counterpart(str(site), pairs), *rest))
         if match is not None:
@@ -130,17 +129,17 @@ def _key(event: Event) -> tuple[object, ...]:
 
 
 def _counterpart(site: str, pairs: Mapping[str, str]) -> str:
-    """The site in the second run; where a module has several tensors, which of them stands behind its name."""
+    """Return the site in the second run; an index in brackets, of a module with several tensors, is kept."""
     module, bracket, which = site.partition("[")
     return f"{pairs.get(module, module)}{bracket}{which}"
 
 
 def _order(event: Event, order: Mapping[str, int]) -> tuple[int, int, int, int]:
-    """Sorts events that come in their own order, but for parameters: those come at the step's end in model order."""
+    """Return the sort key of a dumped tensor: order of events; parameters at the step's end, in model order."""
     subject = str(event.data["subject"])
     micro_step = -1 if subject == "weight" else event.micro_step
-    place = -order.get(event.site.rpartition(".")[0], -1) if subject == "gradient" else 0
-    return event.step, micro_step, _PHASES.get(subject, len(_PHASES)), place
+    position = -order.get(event.site.rpartition(".")[0], -1) if subject == "gradient" else 0
+    return event.step, micro_step, _PHASES.get(subject, len(_PHASES)), position
 
 
 def _pair(first: Event, second: Event, blobs: tuple[Blobs, Blobs]) -> DumpedPair:

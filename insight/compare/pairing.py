@@ -1,4 +1,4 @@
-"""Which sites of two runs belong together, and their recordings read side by side, step by step."""
+"""Pairs the sites of two runs, and reads their recordings side by side, step by step."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from ...storage import Block, StepRecord, Structure
 
-__all__ = ["Alignment", "Moment", "Step", "Tensor", "align", "by_step", "in_step", "tensors"]
+__all__ = ["Alignment", "ComparedStep", "RecordPair", "TensorPair", "align", "by_step", "in_step", "tensors"]
 
-#: What wrappers put in front of names: DataParallel and DDP, torch.compile, FSDP.
+#: Prefixes that wrappers add to names: DataParallel and DDP, torch.compile, FSDP.
 _PREFIXES = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 
 
@@ -38,14 +38,18 @@ class Alignment:
 
 
 def align(first: Structure, second: Structure) -> Alignment:
-    """The pairs of modules and of parameters of two models; sites of neither are equal by name alone.
+    """Return the pairs of modules and of parameters of two models; names alone do not decide.
 
     Names decide as far as they go. What is left is matched in the order of the model: modules of one class, parameters
     of one shape, as the longest common subsequence has them.
     """
-    modules = _aligned([one.site for one in first.modules], [one.site for one in second.modules], _kinds(first, second))
+    modules = _aligned(
+        [module.site for module in first.modules], [module.site for module in second.modules], _kinds(first, second)
+    )
     parameters = _aligned(
-        [one.site for one in first.parameters], [one.site for one in second.parameters], _shapes(first, second)
+        [parameter.site for parameter in first.parameters],
+        [parameter.site for parameter in second.parameters],
+        _shapes(first, second),
     )
     return Alignment(
         {**modules.pairs, **parameters.pairs},
@@ -55,15 +59,19 @@ def align(first: Structure, second: Structure) -> Alignment:
 
 
 def _kinds(first: Structure, second: Structure) -> tuple[dict[str, object], dict[str, object]]:
-    return {one.site: one.kind for one in first.modules}, {one.site: one.kind for one in second.modules}
+    return {module.site: module.kind for module in first.modules}, {
+        module.site: module.kind for module in second.modules
+    }
 
 
 def _shapes(first: Structure, second: Structure) -> tuple[dict[str, object], dict[str, object]]:
-    return {one.site: one.shape for one in first.parameters}, {one.site: one.shape for one in second.parameters}
+    return {parameter.site: parameter.shape for parameter in first.parameters}, {
+        parameter.site: parameter.shape for parameter in second.parameters
+    }
 
 
 def _bare(site: str) -> str:
-    """The name without what wrappers add, wherever it stands; a wrapper's own site is that of the model."""
+    """Return the name without the prefixes that wrappers add; a wrapper's own site becomes that of the model."""
     for prefix in _PREFIXES:
         site = site.replace(prefix, "")
         if site == prefix[:-1]:
@@ -96,9 +104,9 @@ def _aligned(
     )
 
 
-#: Scalars and statistics that tell of the machine, not of the training, and names of contents, which have no distance.
+#: Suffixes of scalars and statistics that describe the machine, and of checksums, which have no distance.
 _CLOCKS = ("seconds", "_s", "per_second", "throughput", "memory", "bytes", "checksum")
-#: The order in which a step brings things forth; what is not named comes last.
+#: The order in which a step computes its subjects; others come last.
 _PHASES = {
     "batch": 0,
     "target": 0,
@@ -114,16 +122,16 @@ _PHASES |= {"optimizer": 5, "update": 6, "weight": 7}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moment:
-    """One step of both recordings; None where one of them lacks it."""
+class RecordPair:
+    """One micro-step of both recordings; None where a recording lacks it."""
 
     first: StepRecord | None
     second: StepRecord | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
-    """One optimizer step that both recordings have: the micro-steps of each, of which each has at least one."""
+class ComparedStep:
+    """One optimizer step that both recordings have, with at least one micro-step of each."""
 
     number: int
     first: tuple[StepRecord, ...]
@@ -131,7 +139,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tensor:
+class TensorPair:
     """The statistics that both recordings have of one tensor.
 
     Args:
@@ -147,41 +155,41 @@ class Tensor:
     second: NDArray[np.float64]
 
 
-def in_step(first: Iterator[StepRecord], second: Iterator[StepRecord]) -> Iterator[Moment]:
-    """Both recordings, merged by step and micro-step."""
+def in_step(first: Iterator[StepRecord], second: Iterator[StepRecord]) -> Iterator[RecordPair]:
+    """Yield both recordings, merged by step and micro-step."""
     a, b = next(first, None), next(second, None)
     while a is not None or b is not None:
         place_a = (a.step, a.micro_step) if a is not None else (np.inf, 0)
         place_b = (b.step, b.micro_step) if b is not None else (np.inf, 0)
-        yield Moment(a if place_a <= place_b else None, b if place_b <= place_a else None)
+        yield RecordPair(a if place_a <= place_b else None, b if place_b <= place_a else None)
         if place_a <= place_b:
             a = next(first, None)
         if place_b <= place_a:
             b = next(second, None)
 
 
-def by_step(first: Iterator[StepRecord], second: Iterator[StepRecord]) -> Iterator[Step]:
-    """The optimizer steps that both recordings have, oldest first."""
-    for number, moments in groupby(in_step(first, second), key=_step):
-        pairs = [(moment.first, moment.second) for moment in moments]
-        ours = tuple(one for one, _ in pairs if one is not None)
-        theirs = tuple(other for _, other in pairs if other is not None)
-        if ours and theirs:
-            yield Step(number, ours, theirs)
+def by_step(first: Iterator[StepRecord], second: Iterator[StepRecord]) -> Iterator[ComparedStep]:
+    """Yield the optimizer steps that both recordings have, oldest first."""
+    for number, record_pairs in groupby(in_step(first, second), key=_step):
+        pairs = [(pair.first, pair.second) for pair in record_pairs]
+        first_records = tuple(record for record, _ in pairs if record is not None)
+        second_records = tuple(record for _, record in pairs if record is not None)
+        if first_records and second_records:
+            yield ComparedStep(number, first_records, second_records)
 
 
-def _step(moment: Moment) -> int:
-    record = moment.first or moment.second
-    assert record is not None  # one of both recordings has the moment
+def _step(pair: RecordPair) -> int:
+    record = pair.first or pair.second
+    assert record is not None  # one of both recordings has the record
     return record.step
 
 
-def tensors(first: StepRecord, second: StepRecord, alignment: Alignment) -> Iterator[Tensor]:
-    """What both records hold, in no order; scalars of the clock are left out."""
+def tensors(first: StepRecord, second: StepRecord, alignment: Alignment) -> Iterator[TensorPair]:
+    """Yield the tensors and scalars that both records hold, in no order; leave out scalars of the clock."""
     for name in first.scalars.keys() & second.scalars.keys():
         if not name.endswith(_CLOCKS):
             values = np.array([first.scalars[name]]), np.array([second.scalars[name]])
-            yield Tensor((_phase(name), 0), ("scalar", "", 0), (name,), *values)
+            yield TensorPair((_phase(name), 0), ("scalar", "", 0), (name,), *values)
     others = {}
     for block in second.blocks:
         for row, key in _rows(block):
@@ -192,21 +200,21 @@ def tensors(first: StepRecord, second: StepRecord, alignment: Alignment) -> Iter
             found = others.get((subject, alignment.pairs.get(site, site), call))
             if found is None:
                 continue
-            other, place = found
+            other, other_row = found
             shared = _shared(names, other.layout.statistics)
             phase = _PHASES.get(subject.partition("/")[0], _LAST)
             backwards = subject in ("activation_grad", "input_grad", "gradient")
-            yield Tensor(
+            yield TensorPair(
                 (phase, -row if backwards else row),
                 (subject, site, call),
                 shared,
                 _chosen(block, row, shared),
-                _chosen(other, place, shared),
+                _chosen(other, other_row, shared),
             )
 
 
 def _phase(scalar: str) -> int:
-    """Of a scalar: with the loss, with the batch that it describes, or at the end."""
+    """Return where a scalar belongs in a step: with the loss, with the batch that it describes, or at the end."""
     return _PHASES["scalar"] if scalar == "loss" else _PHASES.get(scalar.partition("/")[0], _LAST)
 
 

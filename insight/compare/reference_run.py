@@ -1,4 +1,4 @@
-"""A run against one that went well: where its numbers leave what the good run's were at the same steps.
+"""Compares a run with one that went well: finds where its numbers leave the good run's course.
 
 A rule knows only what no training should do. A good run knows what this training does, so that far less than what a
 rule must see is enough: its numbers are compared, in the median over a few steps, as a factor.
@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from ...storage import Finding, Run, Store, display_site
-from ..diagnosis import Diagnosis, concluded, diagnose
+from ..diagnosis import concluded, diagnose
+from ..diagnosis_report import Diagnosis
 from ..rule import OPTIMIZER
-from .pairing import Alignment, Step, Tensor, align, by_step, tensors
+from .pairing import Alignment, ComparedStep, TensorPair, align, by_step, tensors
 
 __all__ = ["RULE", "WINDOW", "Departure", "departures", "diagnose_against"]
 
-#: Steps over whose median a number is judged, and for which others are waited for once one has left.
+#: Steps of the median by which a number is judged, and steps to wait for other departures after the first.
 WINDOW = 15
 #: By subject and statistic, the factor beyond which a number has left the good run's. Measured: the numbers of 41 pairs
 #: of seeds of one training, in eleven families (dense, convolutional, recurrent, attention, experts, policies,
@@ -30,7 +31,7 @@ _LIMITS = {
     ("activation", "l2_norm"): 12.0,
     ("update", "ratio_to_weight"): 4.0,
 }
-#: Of these only matrices are asked: a norm of few elements may be anything; that of one bias differed twelvefold.
+#: Of these only matrices are compared: a norm of few elements may be anything; that of one bias differed twelvefold.
 _OF_MATRICES = frozenset({"weight", "update"})
 #: What is below this share of the good run's first value counts as that much: a converged loss may be any small number.
 _FLOOR = 0.01
@@ -38,7 +39,7 @@ _FLOOR = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A number that has left what it was in the good run.
+    """A number that has left the good run's course.
 
     Args:
         site: As the run names it; empty for the loss.
@@ -70,7 +71,7 @@ class _Course:
     last: deque[tuple[int, float, float, float]] = field(default_factory=lambda: deque(maxlen=WINDOW))
 
     def add(self, step: int, value: float, expected: float) -> None:
-        """Nothing; what is not finite in the run alone is as far away as can be."""
+        """Add a step of both runs; a value that is not finite only in the run is infinitely far away."""
         if math.isfinite(expected):
             above, below = abs(value) + self.floor, abs(expected) + self.floor
             apart = math.log(above / below) if math.isfinite(value) and above and below else math.inf
@@ -80,16 +81,18 @@ class _Course:
 def departures(
     stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int] = (0, 0)
 ) -> tuple[tuple[Departure, ...], int]:
-    """What has left the good run's course first, and the number of steps that both have.
+    """Return what left the good run's course first, and the number of steps that both runs have.
 
     Reads both recordings until a window after the first departure.
 
     Args:
         runs: The run, then the good one.
     """
-    ours, theirs = (store.structure(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
-    alignment = align(ours, theirs)
-    matrices = {info.site for info in ours.parameters if len(info.shape) > 1}
+    run_structure, good_structure = (
+        store.structure(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True)
+    )
+    alignment = align(run_structure, good_structure)
+    matrices = {info.site for info in run_structure.parameters if len(info.shape) > 1}
     courses: dict[tuple[str, str, str], _Course] = {}
     found: dict[tuple[str, str], Departure] = {}
     common, until = 0, math.inf
@@ -104,26 +107,26 @@ def departures(
             for departure in _looked_at(tensor, step.number, courses):
                 found.setdefault((departure.site, departure.metric), departure)
                 until = min(until, step.number + WINDOW)
-    return tuple(sorted(found.values(), key=lambda one: (one.first_step, one.order))), common
+    return tuple(sorted(found.values(), key=lambda departure: (departure.first_step, departure.order))), common
 
 
-def _of_step(step: Step, alignment: Alignment) -> Iterator[Tensor]:
-    """Of each tensor what the first micro-step has that has it; what the optimizer did stands in the last one.
+def _of_step(step: ComparedStep, alignment: Alignment) -> Iterator[TensorPair]:
+    """Yield each tensor from the first micro-step that has it; optimizer statistics come from the last one.
 
     Where one run gathers gradients of more micro-batches than the other, only what the optimizer did is comparable.
     """
     known: set[tuple[object, ...]] = set()
     is_alike = len(step.first) == len(step.second)
     pairs = zip(step.first, step.second, strict=True) if is_alike else [(step.first[-1], step.second[-1])]
-    for ours, theirs in pairs:
-        for tensor in tensors(ours, theirs, alignment):
+    for run_record, good_record in pairs:
+        for tensor in tensors(run_record, good_record, alignment):
             name = (*tensor.key, tensor.statistics)
             if name not in known and (is_alike or tensor.key[0] in _OF_MATRICES):
                 known.add(name)
                 yield tensor
 
 
-def _looked_at(tensor: Tensor, step: int, courses: dict[tuple[str, str, str], _Course]) -> Iterator[Departure]:
+def _looked_at(tensor: TensorPair, step: int, courses: dict[tuple[str, str, str], _Course]) -> Iterator[Departure]:
     subject, site, call = tensor.key
     for at, statistic in enumerate(tensor.statistics):
         limit = _LIMITS.get((subject, statistic))
@@ -135,28 +138,28 @@ def _looked_at(tensor: Tensor, step: int, courses: dict[tuple[str, str, str], _C
             courses[key] = _Course(_FLOOR * abs(expected) if math.isfinite(expected) else 0.0)
         course = courses[key]
         course.add(step, value, expected)
-        if len(course.last) == WINDOW and abs(median(one[3] for one in course.last)) > math.log(limit):
+        if len(course.last) == WINDOW and abs(median(point[3] for point in course.last)) > math.log(limit):
             yield _departure(tensor, statistic, course, limit)
 
 
-def _departure(tensor: Tensor, statistic: str, course: _Course, limit: float) -> Departure:
+def _departure(tensor: TensorPair, statistic: str, course: _Course, limit: float) -> Departure:
     subject, site, _ = tensor.key
-    apart = median(one[3] for one in course.last)
-    since = next(one[0] for one in course.last if abs(one[3]) > math.log(limit))
+    apart = median(point[3] for point in course.last)
+    since = next(point[0] for point in course.last if abs(point[3]) > math.log(limit))
     return Departure(
-        site,
-        f"{subject}/{statistic}",
-        course.last[-1][0],
-        since,
-        median(one[1] for one in course.last),
-        median(one[2] for one in course.last),
-        math.exp(abs(apart)),
-        limit,
-        tensor.order,
+        site=site,
+        metric=f"{subject}/{statistic}",
+        step=course.last[-1][0],
+        first_step=since,
+        value=median(point[1] for point in course.last),
+        expected=median(point[2] for point in course.last),
+        factor=math.exp(abs(apart)),
+        limit=limit,
+        order=tensor.order,
     )
 
 
-#: What findings that come from the comparison are called.
+#: The rule name of findings that come from the comparison.
 RULE = "reference"
 #: None of 26 pairs of healthy trainings left each other's course, one of each of a seed on which no limit was measured:
 #: Laplace's rule of succession.
@@ -164,20 +167,20 @@ _CONFIDENCE = 27 / 28
 
 
 def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diagnosis:
-    """The diagnosis of the first run, made more sensitive by the second, which went well.
+    """Return the diagnosis of the first run, made more sensitive by the second, which went well.
 
-    What a rule finds in both is a choice, and becomes a notice. A number that leaves the good run's course is a
-    finding, at the site and step where the first of them did; where something better explains it, it follows from that.
+    What a rule finds in both runs is a choice, and becomes a notice. The first number that leaves the good run's
+    course is a finding at its site and step; a better explanation takes it as a consequence.
     """
     store, run = stores[0], runs[0]
     found, good = diagnose(store, run.id), diagnose(stores[1], runs[1].id)
     rank, other = min(run.ranks, default=0), min(runs[1].ranks, default=0)
     structure = store.structure(run.id, rank=rank)
     pairs = align(structure, stores[1].structure(runs[1].id, rank=other)).pairs
-    shared = {(one.rule, one.site) for one in good.findings}
+    shared = {(finding.rule, finding.site) for finding in good.findings}
     findings = [
-        _excused(one, runs[1].name) if (one.rule, pairs.get(one.site, one.site)) in shared else one
-        for one in found.findings
+        _excused(finding, runs[1].name) if (finding.rule, pairs.get(finding.site, finding.site)) in shared else finding
+        for finding in found.findings
     ]
     left, common = departures(stores, runs, (rank, other))
     reasons = dict(found.reasons)
@@ -194,30 +197,30 @@ def _excused(finding: Finding, name: str) -> Finding:
     return replace(finding, severity="info", explanation=words)
 
 
-def _finding(left: tuple[Departure, ...], name: str, rank: int) -> Finding:
-    first, sites = left[0], {one.site for one in left}
+def _finding(departed: tuple[Departure, ...], name: str, rank: int) -> Finding:
+    first, sites = departed[0], {departure.site for departure in departed}
     what = "the loss" if first.metric == "scalar/loss" else f"{first.metric} of {display_site(first.site)}"
     others = f"; so do {len(sites) - 1} more sites within {WINDOW} steps" if len(sites) > 1 else ""
     return Finding(
-        RULE,
-        "unknown",
-        "warning",
-        first.step,
-        first.first_step,
-        first.site,
-        first.metric,
-        {
+        rule=RULE,
+        cause="unknown",
+        severity="warning",
+        step=first.step,
+        first_step=first.first_step,
+        site=first.site,
+        metric=first.metric,
+        evidence={
             "value": first.value,
             "value_of_the_good_run": first.expected,
             "factor": first.factor,
             "limit": first.limit,
             "sites": len(sites),
         },
-        f"{what} leaves the course of the good run {name!r}: {first.value:.4g} where that had {first.expected:.4g} at "
-        f"the same steps, a factor of {first.factor:.3g}; between two seeds of one training it stays below "
-        f"{first.limit:g}{others}",
-        "look at what is different about this run: mindscope compare tells in what data, first weights, configuration "
-        "and structure the two differ; then look at this site first",
+        explanation=f"{what} leaves the course of the good run {name!r}: it is {first.value:.4g}, where the good run "
+        f"had {first.expected:.4g} at the same steps, a factor of {first.factor:.3g}; between two seeds of one "
+        f"training the factor stays below {first.limit:g}{others}",
+        advice="find out what is different about this run: mindscope compare lists the differences in data, first "
+        "weights, configuration and structure; then look at this site first",
         confidence=_CONFIDENCE,
         rank=rank,
         order=(0, OPTIMIZER, first.order[0]),

@@ -1,42 +1,42 @@
-"""The comparison of two recordings, from the first step to where they part."""
+"""Compares two recordings, from the first step to where they diverge."""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import Json, Run, StepRecord, Store, display_site
 from .noise import CERTAIN, Divergence, NoiseFloor, Rounding, distances
-from .pairing import Alignment, Tensor, align, in_step, tensors
+from .pairing import Alignment, TensorPair, align, in_step, tensors
 from .setting_differences import GENERATOR, Difference, differences, origins
 
 __all__ = ["Comparison", "compare", "comparison_to_json", "render_comparison"]
 
 Verdict = Literal["identical", "within_noise", "unclear", "diverged", "different_start", "incomparable"]
 
-#: Steps from which the noise is learned when the runs are not equal to the bit. Our choice: three bear one odd step.
+#: Steps from which the noise is learned if the runs are not bit-equal. Our choice: three tolerate one odd step.
 _LEARN = 3
 _MOST = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a comparison found.
+    """The result of a comparison.
 
     Args:
         verdict: `identical`: equal to the bit; `within_noise`: never beyond the noise; `unclear`: the same, but
             rounding does not explain `first` in the first common step; `diverged`: from `first` on; `different_start`:
             the first common step differs by more than rounding can; `incomparable`: nothing in common.
-        first: Where they part, None where they do not.
-        also: What else parts in the same step, in the order in which the step brings it forth, at most 20.
-        common: Steps that both have.
-        missing: Steps between the first and last common one that only the first, only the second run has.
-        exact_until: Last step up to which everything was equal to the bit; -1 when the first one was not.
-        values: How many values were compared.
-        is_start_clear: Whether rounding explains the first common step, or surely does not.
+        first: The first divergence; None without one.
+        also: Other divergences in the same step, in the order of the step, at most 20.
+        common: Number of steps that both runs have.
+        missing: Number of steps between the first and last common one that only the first, or only the second, run has.
+        exact_until: Last step up to which everything was bit-equal; -1 if the first one was not.
+        values: Number of compared values.
+        is_start_clear: True if rounding explains the first common step, or certainly does not.
     """
 
     runs: tuple[str, str]
@@ -54,7 +54,7 @@ class Comparison:
 
 
 def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int] = (0, 0)) -> Comparison:
-    """The comparison of two runs, or of two ranks of one.
+    """Compare two runs, or two ranks of one.
 
     Reads both recordings once, up to the step in which they part.
     """
@@ -63,23 +63,23 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
     walk = _Walk(alignment, Rounding(structures))
     walk.go(stores[0].replay(runs[0].id, rank=ranks[0]), stores[1].replay(runs[1].id, rank=ranks[1]))
     return Comparison(
-        (runs[0].id, runs[1].id),
-        ranks,
-        walk.verdict,
-        walk.parted[0] if walk.parted else None,
-        tuple(walk.parted[1 : _MOST + 1]),
-        walk.common,
-        (walk.only[0], walk.only[1]),
-        walk.exact_until,
-        walk.values,
-        not walk.unclear,
-        alignment,
-        (*origins(stores, runs, ranks), *differences(runs, (structures[0], structures[1]), alignment)),
+        runs=(runs[0].id, runs[1].id),
+        ranks=ranks,
+        verdict=walk.verdict,
+        first=walk.parted[0] if walk.parted else None,
+        also=tuple(walk.parted[1 : _MOST + 1]),
+        common=walk.common,
+        missing=(walk.only[0], walk.only[1]),
+        exact_until=walk.exact_until,
+        values=walk.values,
+        is_start_clear=not walk.unclear,
+        alignment=alignment,
+        differences=(*origins(stores, runs, ranks), *differences(runs, (structures[0], structures[1]), alignment)),
     )
 
 
 class _Walk:
-    """The way through both recordings."""
+    """The state of reading both recordings side by side."""
 
     def __init__(self, alignment: Alignment, rounding: Rounding) -> None:
         self.alignment = alignment
@@ -88,44 +88,44 @@ class _Walk:
         self.unclear: list[Divergence] = []
         self._rounding = rounding
         self.common, self.values, self.exact_until = 0, 0, -1
-        self._moments, self._newest = 0, -1
+        self._pairs, self._newest = 0, -1
         self.only = [0, 0]
         self.verdict: Verdict = "incomparable"
         self._waiting: list[set[int]] = [set(), set()]
         self._learned = 0
 
     def go(self, first: Iterator[StepRecord], second: Iterator[StepRecord]) -> None:
-        """Nothing; both are read up to where they part."""
-        for moment in in_step(first, second):
-            if moment.first is None or moment.second is None:
-                if (alone := moment.first or moment.second) is not None:
-                    self._waiting[0 if moment.second is None else 1].add(alone.step)
+        """Read both recordings until they diverge."""
+        for pair in in_step(first, second):
+            if pair.first is None or pair.second is None:
+                if (alone := pair.first or pair.second) is not None:
+                    self._waiting[0 if pair.second is None else 1].add(alone.step)
                 continue
-            found = sorted(tensors(moment.first, moment.second, self.alignment), key=lambda one: one.order)
+            found = sorted(tensors(pair.first, pair.second, self.alignment), key=lambda tensor: tensor.order)
             if not found:
                 continue
             if self.common:
-                self.only = [known + len(new) for known, new in zip(self.only, self._waiting, strict=True)]
+                self.only = [missing + len(new) for missing, new in zip(self.only, self._waiting, strict=True)]
             self._waiting = [set(), set()]
-            self._moments += 1
-            if moment.first.step != self._newest:
-                self.common, self._newest = self.common + 1, moment.first.step
-            self._look(moment.first, found)
+            self._pairs += 1
+            if pair.first.step != self._newest:
+                self.common, self._newest = self.common + 1, pair.first.step
+            self._look(pair.first, found)
             if self.parted:
                 return
         if self.common:
             self.verdict = "identical" if self.noise.is_exact else "unclear" if self.unclear else "within_noise"
             self.parted = self.unclear
 
-    def _look(self, record: StepRecord, found: list[Tensor]) -> None:
-        measured = [(one, _gaps(one)) for one in found]
-        self.values += sum(one.first.size for one in found)
+    def _look(self, record: StepRecord, tensor_pairs: list[TensorPair]) -> None:
+        measured = [(tensor, _gaps(tensor)) for tensor in tensor_pairs]
+        self.values += sum(tensor.first.size for tensor in tensor_pairs)
         largest = max(float(gaps.max(initial=0.0)) for _, gaps in measured)
         if largest == 0.0:
             if self.noise.is_exact:
                 self.exact_until = record.step
             return
-        is_start = self._moments == 1
+        is_start = self._pairs == 1
         if self.noise.is_exact and not is_start:
             self._part(record, measured, "diverged")
         elif is_start:
@@ -134,63 +134,65 @@ class _Walk:
             self._part(record, measured, "diverged")
         self._learned += 1
         self.noise.is_exact = False
-        for one, gaps in measured:
-            self.noise.learn(one.key, gaps)
+        for tensor, gaps in measured:
+            self.noise.learn(tensor.key, gaps)
 
-    def _start(self, record: StepRecord, measured: list[tuple[Tensor, NDArray[np.float64]]]) -> None:
-        """Nothing; what rounding does not explain is where they part, if any of it is no rounding for certain."""
+    def _start(self, record: StepRecord, measured: list[tuple[TensorPair, NDArray[np.float64]]]) -> None:
+        """Judge the first common step by what rounding explains."""
         is_certain = False
-        limits = self._rounding.explains([one for one, _ in measured])
-        for (one, gaps), explained in zip(measured, limits, strict=True):
+        limits = self._rounding.explains([tensor for tensor, _ in measured])
+        for (tensor, gaps), explained in zip(measured, limits, strict=True):
             beyond = (gaps > explained) | np.isinf(gaps)
             is_certain |= bool((beyond & (gaps > CERTAIN)).any())
             if beyond.any():
                 column = _first_of(beyond, gaps)
-                self.unclear.append(_divergence(record, one, column, float(gaps[column]), float(explained[column])))
+                self.unclear.append(_divergence(record, tensor, column, float(gaps[column]), float(explained[column])))
         if is_certain:
             self.verdict, self.parted, self.unclear = "different_start", self.unclear, []
 
-    def _part(self, record: StepRecord, measured: list[tuple[Tensor, NDArray[np.float64]]], verdict: Verdict) -> None:
-        for one, gaps in measured:
-            beyond = self.noise.beyond(one.key, gaps)
+    def _part(
+        self, record: StepRecord, measured: list[tuple[TensorPair, NDArray[np.float64]]], verdict: Verdict
+    ) -> None:
+        for tensor, gaps in measured:
+            beyond = self.noise.beyond(tensor.key, gaps)
             if beyond.any():
                 column = _first_of(beyond, gaps)
-                floor = self.noise.floor(one.key, column)
-                self.parted.append(_divergence(record, one, column, float(gaps[column]), floor))
+                floor = self.noise.floor(tensor.key, column)
+                self.parted.append(_divergence(record, tensor, column, float(gaps[column]), floor))
         if self.parted:
             self.verdict = verdict
 
 
-def _gaps(one: Tensor) -> NDArray[np.float64]:
-    if np.array_equal(one.first, one.second, equal_nan=True):
-        return np.zeros(one.first.size)
-    gaps: NDArray[np.float64] = distances(one.first[None], one.second[None], one.statistics)[0]
+def _gaps(tensor: TensorPair) -> NDArray[np.float64]:
+    if np.array_equal(tensor.first, tensor.second, equal_nan=True):
+        return np.zeros(tensor.first.size)
+    gaps: NDArray[np.float64] = distances(tensor.first[None], tensor.second[None], tensor.statistics)[0]
     return gaps
 
 
 def _first_of(beyond: NDArray[np.bool_], gaps: NDArray[np.float64]) -> int:
-    """The first column: a norm says more than an end, and what is finite on one side only says more than both."""
+    """Return the first statistic beyond its floor; prefer one that is finite in one run only."""
     torn = beyond & np.isinf(gaps)
     return int(np.argmax(torn if torn.any() else beyond))
 
 
-def _divergence(record: StepRecord, one: Tensor, column: int, gap: float, floor: float) -> Divergence:
-    subject, site, call = one.key
+def _divergence(record: StepRecord, tensor: TensorPair, column: int, gap: float, floor: float) -> Divergence:
+    subject, site, call = tensor.key
     return Divergence(
-        record.step,
-        record.micro_step,
-        site,
-        call,
-        f"{subject}/{one.statistics[column]}",
-        float(one.first[column]),
-        float(one.second[column]),
-        gap,
-        floor,
+        step=record.step,
+        micro_step=record.micro_step,
+        site=site,
+        call=call,
+        metric=f"{subject}/{tensor.statistics[column]}",
+        first=float(tensor.first[column]),
+        second=float(tensor.second[column]),
+        difference=gap,
+        floor=floor,
     )
 
 
 _SHOWN = 12
-#: What seeds a generator, by the name under which its state is recorded.
+#: The call that seeds each generator, by the name of its recorded state.
 _SEEDS: Final = {
     "python": "random.seed(0)",
     "numpy": "numpy.random.seed(0)",
@@ -198,44 +200,50 @@ _SEEDS: Final = {
     "cuda": "torch.manual_seed(0)",
     "mindscope": "mindscope.framework.set_seed(0)",
 }
-#: Values that differ by more are told apart by four digits.
+#: Values that differ by more than this are shown with four digits.
 _VISIBLE = 1e-2
 
 
-def comparison_to_json(found: Comparison) -> dict[str, Json]:
-    """The document of `compare --json`; what JSON has no number for is a word."""
+def comparison_to_json(comparison: Comparison) -> dict[str, Json]:
+    """Return the document of `compare --json`; values that JSON has no number for are words."""
     return {
-        "runs": list(found.runs),
-        "ranks": list(found.ranks),
-        "verdict": found.verdict,
-        "first_divergence": _divergence_to_json(found.first) if found.first else None,
-        "also": [_divergence_to_json(one) for one in found.also],
-        "common_steps": found.common,
-        "missing_steps": list(found.missing),
-        "exact_until": found.exact_until,
-        "is_start_clear": found.is_start_clear,
-        "values_compared": found.values,
-        "renamed": dict(found.alignment.renamed),
-        "only_first": list(found.alignment.only_first),
-        "only_second": list(found.alignment.only_second),
+        "runs": list(comparison.runs),
+        "ranks": list(comparison.ranks),
+        "verdict": comparison.verdict,
+        "first_divergence": _divergence_to_json(comparison.first) if comparison.first else None,
+        "also": [_divergence_to_json(divergence) for divergence in comparison.also],
+        "common_steps": comparison.common,
+        "missing_steps": list(comparison.missing),
+        "exact_until": comparison.exact_until,
+        "is_start_clear": comparison.is_start_clear,
+        "values_compared": comparison.values,
+        "renamed": dict(comparison.alignment.renamed),
+        "only_first": list(comparison.alignment.only_first),
+        "only_second": list(comparison.alignment.only_second),
         "differences": [
-            {"area": one.area, "name": one.name, "first": one.first, "second": one.second, "note": one.note}
-            for one in found.differences
+            {
+                "area": difference.area,
+                "name": difference.name,
+                "first": difference.first,
+                "second": difference.second,
+                "note": difference.note,
+            }
+            for difference in comparison.differences
         ],
     }
 
 
-def _divergence_to_json(one: Divergence) -> dict[str, Json]:
+def _divergence_to_json(divergence: Divergence) -> dict[str, Json]:
     return {
-        "step": one.step,
-        "micro_step": one.micro_step,
-        "site": one.site,
-        "call": one.call,
-        "metric": one.metric,
-        "first": _number(one.first),
-        "second": _number(one.second),
-        "relative_difference": _number(one.difference),
-        "noise_floor": _number(one.floor),
+        "step": divergence.step,
+        "micro_step": divergence.micro_step,
+        "site": divergence.site,
+        "call": divergence.call,
+        "metric": divergence.metric,
+        "first": _number(divergence.first),
+        "second": _number(divergence.second),
+        "relative_difference": _number(divergence.difference),
+        "noise_floor": _number(divergence.floor),
     }
 
 
@@ -245,95 +253,105 @@ def _number(value: float) -> Json:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def render_comparison(found: Comparison) -> str:
-    """The comparison for a terminal: where they part, what else does, and in what they differ."""
-    lines = [f"{found.runs[0]} rank {found.ranks[0]}  against  {found.runs[1]} rank {found.ranks[1]}", "", _said(found)]
-    if found.first is not None:
-        word = "noise before" if found.verdict == "diverged" else "rounding explains"
-        lines += ["", f"   {_line(found.first, word)}"]
-        if found.also:
+def render_comparison(comparison: Comparison) -> str:
+    """Return the comparison for a terminal: where the runs diverge, and which settings differ."""
+    lines = [
+        f"{comparison.runs[0]} rank {comparison.ranks[0]}  against  {comparison.runs[1]} rank {comparison.ranks[1]}",
+        "",
+        _verdict_text(comparison),
+    ]
+    if comparison.first is not None:
+        word = "noise before" if comparison.verdict == "diverged" else "rounding explains"
+        lines += ["", f"   {_line(comparison.first, word)}"]
+        if comparison.also:
             lines += ["", "   in the same step, in the order of the step:"]
-            lines += [f"   {_line(one, word)}" for one in found.also[:_SHOWN]]
-    if any(found.missing):
-        lines += ["", f"steps that only one has: {found.missing[0]} the first, {found.missing[1]} the second"]
-    if found.alignment.renamed:
-        pairs = [f"{first} = {second}" for first, second in found.alignment.renamed.items()]
-        lines += ["", f"sites that have another name: {_some(pairs)}"]
-    if found.differences:
-        listed = list(_differences(found.differences))
+            lines += [f"   {_line(divergence, word)}" for divergence in comparison.also[:_SHOWN]]
+    if any(comparison.missing):
+        lines += [
+            "",
+            f"steps that only one run has: {comparison.missing[0]} in the first, {comparison.missing[1]} in the second",
+        ]
+    if comparison.alignment.renamed:
+        pairs = [f"{first} = {second}" for first, second in comparison.alignment.renamed.items()]
+        lines += ["", f"sites with different names: {_some(pairs)}"]
+    if comparison.differences:
+        listed = list(_differences(comparison.differences))
         lines += ["", "they differ in:"]
-        lines += [f"   {one}" for one in listed[: 2 * _SHOWN]]
+        lines += [f"   {line}" for line in listed[: 2 * _SHOWN]]
         if len(listed) > 2 * _SHOWN:
             lines.append(f"   and {len(listed) - 2 * _SHOWN} more; --json lists all")
-    elif found.verdict != "incomparable":
+    elif comparison.verdict != "incomparable":
         lines += ["", "data, configuration, structure and environment are the same, as far as they were recorded"]
     return "\n".join(lines)
 
 
-def _said(found: Comparison) -> str:
-    count = f"{found.common} common steps compared, {found.values:,} values"
-    if found.verdict == "identical":
+def _verdict_text(comparison: Comparison) -> str:
+    count = f"{comparison.common} common steps compared, {comparison.values:,} values"
+    if comparison.verdict == "identical":
         return f"identical: {count}, equal to the bit"
-    if found.verdict == "within_noise":
-        return f"within noise: {count}; they differ by rounding from the start, and never by more than it explains"
-    if found.verdict == "incomparable" or found.first is None:
+    if comparison.verdict == "within_noise":
+        return f"within noise: {count}; they differ from the start, but never by more than rounding explains"
+    if comparison.verdict == "incomparable" or comparison.first is None:
         return "incomparable: they have no value of one site, metric and step in common"
-    if found.verdict == "different_start":
-        return f"different from the first common step on ({found.first.step})"
-    if found.verdict == "unclear":
+    if comparison.verdict == "different_start":
+        return f"different from the first common step on ({comparison.first.step})"
+    if comparison.verdict == "unclear":
         return (
-            f"cannot tell: {count}; from the first common step ({found.first.step}) on they differ by more than "
-            f"rounding of their parameters' dtypes explains, and by less than is no rounding for certain; if nothing "
-            f"of it was computed in a lower precision, something computes otherwise: dump the tensors of the first "
-            f"site below in both, and compare with --tensors"
+            f"cannot tell: {count}; from the first common step ({comparison.first.step}) on they differ by more than "
+            "the rounding of their parameters' dtypes explains, but not by enough to exclude rounding; unless "
+            "something was computed in a lower precision, a computation differs: dump the tensors of the first site "
+            "below in both runs, and compare them with --tensors"
         )
-    before = "within rounding before" if found.is_start_clear else "from the start perhaps not by rounding alone"
-    before = f"equal to the bit up to step {found.exact_until}" if found.exact_until >= 0 else before
-    return f"they part at step {found.first.step} ({before}; {count}):"
+    before = "within rounding before" if comparison.is_start_clear else "from the start, perhaps by more than rounding"
+    before = f"equal to the bit up to step {comparison.exact_until}" if comparison.exact_until >= 0 else before
+    return f"they part at step {comparison.first.step} ({before}; {count}):"
 
 
-def _line(one: Divergence, noise: str) -> str:
-    call = f" call {one.call}" if one.call else ""
-    micro = f" micro-step {one.micro_step}" if one.micro_step else ""
-    site = display_site(one.site) if not one.metric.startswith("scalar/") else ""
-    gap = f"{one.difference:.3g}" if math.isfinite(one.difference) else "one of them is not finite"
-    floor = f", {noise} {one.floor:.3g}" if one.floor else ""
-    digits = 4 if one.difference > _VISIBLE else 9
-    values = f"{one.first:.{digits}g} and {one.second:.{digits}g}"
-    return f"{site}{call}{micro} {one.metric}: {values} (relative {gap}{floor})".strip()
+def _line(divergence: Divergence, noise: str) -> str:
+    call = f" call {divergence.call}" if divergence.call else ""
+    micro = f" micro-step {divergence.micro_step}" if divergence.micro_step else ""
+    site = display_site(divergence.site) if not divergence.metric.startswith("scalar/") else ""
+    gap = f"{divergence.difference:.3g}" if math.isfinite(divergence.difference) else "one of them is not finite"
+    floor = f", {noise} {divergence.floor:.3g}" if divergence.floor else ""
+    digits = 4 if divergence.difference > _VISIBLE else 9
+    values = f"{divergence.first:.{digits}g} and {divergence.second:.{digits}g}"
+    return f"{site}{call}{micro} {divergence.metric}: {values} (relative {gap}{floor})".strip()
 
 
-def _differences(found: Sequence[Difference]) -> Iterator[str]:
-    """A line each; the generators share one, for their checksums say nothing by themselves."""
-    generators = [one.name.removeprefix(GENERATOR) for one in found if one.name.startswith(GENERATOR)]
-    for one in found:
-        if not one.name.startswith(GENERATOR):
-            yield _difference(one)
+def _differences(differing: Sequence[Difference]) -> Iterator[str]:
+    """Yield one line per difference; all generators share one line, since their checksums mean nothing to a reader."""
+    generators = [
+        difference.name.removeprefix(GENERATOR) for difference in differing if difference.name.startswith(GENERATOR)
+    ]
+    for difference in differing:
+        if not difference.name.startswith(GENERATOR):
+            yield _difference(difference)
         elif generators:
             yield (
-                f"random generators in other states at the start: {', '.join(generators)}; "
-                f"seed those that the training draws from{_seeds(generators)}"
+                f"random generators start from different states: {', '.join(generators)}; "
+                f"seed the ones that the training uses{_seeds(generators)}"
             )
             generators = []
 
 
 def _seeds(generators: Sequence[str]) -> str:
-    """The calls that seed these generators."""
+    """Return the calls that seed these generators."""
     calls = dict.fromkeys(_SEEDS[name.partition(":")[0]] for name in generators if name.partition(":")[0] in _SEEDS)
     return f", as {', '.join(calls)}" if calls else ""
 
 
-def _difference(one: Difference) -> str:
-    if one.area == "module" and one.first is None:
-        return f"module {one.name}: only in the second"
-    if one.area == "module" and one.second is None:
-        return f"module {one.name}: only in the first"
-    if one.area in ("start", "data"):
-        return f"{one.name}: checksums {_word(one.first)} and {_word(one.second)}{f'; {one.note}' if one.note else ''}"
-    return f"{one.area} {one.name}: {_word(one.first)} and {_word(one.second)}"
+def _difference(difference: Difference) -> str:
+    if difference.area == "module" and difference.first is None:
+        return f"module {difference.name}: only in the second"
+    if difference.area == "module" and difference.second is None:
+        return f"module {difference.name}: only in the first"
+    if difference.area in ("start", "data"):
+        note = f"; {difference.note}" if difference.note else ""
+        return f"{difference.name}: checksums {_word(difference.first)} and {_word(difference.second)}{note}"
+    return f"{difference.area} {difference.name}: {_word(difference.first)} and {_word(difference.second)}"
 
 
-def _word(value: Any) -> str:  # any JSON value
+def _word(value: Json) -> str:
     text = "nothing" if value is None else str(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

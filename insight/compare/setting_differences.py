@@ -1,4 +1,4 @@
-"""In what two runs differ besides their numbers: arguments, configuration, structure, first weights, data."""
+"""Lists the settings in which two runs differ: arguments, configuration, structure, first weights, data."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ Area = Literal[
     "start", "data", "argument", "configuration", "tags", "environment", "optimizer", "parameter", "module", "run"
 ]
 
-#: What differs between any two processes, and tells nothing.
+#: Fields that differ between any two processes.
 _TRIVIAL = frozenset({"pid", "started"})
 
 
@@ -37,22 +37,22 @@ class Difference:
 def differences(
     runs: tuple[Run, Run], structures: tuple[Structure, Structure], alignment: Alignment
 ) -> tuple[Difference, ...]:
-    """All that differs, the most telling first: parameters, optimizers, modules, then what people and machines add."""
-    one, other = runs
+    """Return every setting that differs, the most telling first: parameters, optimizers, modules, then the rest."""
+    first, second = runs
     return (
         *_parameters(structures, alignment),
         *_optimizers(structures),
         *_modules(structures, alignment),
-        *_mapped("argument", named_arguments(one.host), named_arguments(other.host)),
-        *_mapped("configuration", one.config, other.config),
-        *_mapped("tags", one.tags, other.tags),
-        *_mapped("environment", _surroundings(one), _surroundings(other)),
-        *_mapped("run", _plain(one), _plain(other)),
+        *_mapped("argument", named_arguments(first.host), named_arguments(second.host)),
+        *_mapped("configuration", first.config, second.config),
+        *_mapped("tags", first.tags, second.tags),
+        *_mapped("environment", _surroundings(first), _surroundings(second)),
+        *_mapped("run", _plain(first), _plain(second)),
     )
 
 
 def _surroundings(run: Run) -> dict[str, Json]:
-    """All of the host but the arguments, which have an area of their own."""
+    """Return the host's fields without the arguments, which have an area of their own."""
     return {name: value for name, value in run.host.items() if name != "arguments"}
 
 
@@ -61,15 +61,15 @@ def _plain(run: Run) -> dict[str, Json]:
 
 
 def _parameters(structures: tuple[Structure, Structure], alignment: Alignment) -> Iterator[Difference]:
-    others = {one.site: one for one in structures[1].parameters}
-    for one in structures[0].parameters:
-        other = others.get(alignment.pairs.get(one.site, one.site))
+    others = {parameter.site: parameter for parameter in structures[1].parameters}
+    for parameter in structures[0].parameters:
+        other = others.get(alignment.pairs.get(parameter.site, parameter.site))
         if other is None:
             continue
         for name in ("shape", "dtype", "requires_grad", "group"):
-            a, b = getattr(one, name), getattr(other, name)
+            a, b = getattr(parameter, name), getattr(other, name)
             if a != b:
-                yield Difference("parameter", f"{one.site}.{name}", _json(a), _json(b))
+                yield Difference("parameter", f"{parameter.site}.{name}", _json(a), _json(b))
 
 
 def _optimizers(structures: tuple[Structure, Structure]) -> Iterator[Difference]:
@@ -85,15 +85,15 @@ def _optimizers(structures: tuple[Structure, Structure]) -> Iterator[Difference]
 
 
 def _modules(structures: tuple[Structure, Structure], alignment: Alignment) -> Iterator[Difference]:
-    others = {one.site: one for one in structures[1].modules}
+    others = {module.site: module for module in structures[1].modules}
     for site in alignment.only_first:
         yield Difference("module", site, "present", None)
     for site in alignment.only_second:
         yield Difference("module", site, None, "present")
-    for one in structures[0].modules:
-        other = others.get(alignment.pairs.get(one.site, one.site))
-        if other is not None and one.kind != other.kind:
-            yield Difference("module", one.site, one.kind, other.kind)
+    for module in structures[0].modules:
+        other = others.get(alignment.pairs.get(module.site, module.site))
+        if other is not None and module.kind != other.kind:
+            yield Difference("module", module.site, module.kind, other.kind)
 
 
 def _mapped(area: Area, first: Mapping[str, Json], second: Mapping[str, Json]) -> Iterator[Difference]:
@@ -117,16 +117,16 @@ def _json(value: object) -> Json:
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
-#: How the name of a difference between the states of two generators begins; their own name follows.
+#: Prefix of the name of a difference between generator states; the generator's name follows.
 GENERATOR: Final = "random state of "
-#: Of every batch that the model was called with, and of its labels.
+#: Checksums of every batch and its labels, and their names.
 _FED = (("scalar/batch/checksum", "the batch"), ("scalar/target/checksum", "the labels"))
-#: Points of a series that are read; of a longer one a sample of its steps. Our choice: some tens of megabytes.
+#: Points of a series that are read; longer series are sampled. Our choice: some tens of megabytes.
 _LOOKED_AT = 1_000_000
 
 
 def origins(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]) -> tuple[Difference, ...]:
-    """The first weights, the states of the generators, and the first batch and labels that are not the same.
+    """Return which first weights, generator states and first batches differ.
 
     What only one of the runs has recorded is no difference.
     """
@@ -134,14 +134,14 @@ def origins(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
 
 
 def _starts(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]) -> Iterator[Difference]:
-    one, other = (dict(_start(store, run, rank)) for store, run, rank in zip(stores, runs, ranks, strict=True))
-    for name in [name for name in one if name in other]:
-        if one[name] != other[name]:
-            yield Difference("start", name, one[name], other[name])
+    first, second = (dict(_start(store, run, rank)) for store, run, rank in zip(stores, runs, ranks, strict=True))
+    for name in [name for name in first if name in second]:
+        if first[name] != second[name]:
+            yield Difference("start", name, first[name], second[name])
 
 
 def _start(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
-    """The checksums that the run began with, by what they are of."""
+    """Yield the checksums at the start of the run, with their names."""
     for event in store.events(run.id, rank=rank, kind="initial_checksum", limit=1):
         yield "initial weights", event.data.get("checksum")
     for event in store.events(run.id, rank=rank, kind="random_state", limit=1):
@@ -152,19 +152,19 @@ def _start(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
 
 def _fed(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]) -> Iterator[Difference]:
     for metric, name in _FED:
-        one, other = (
+        first, second = (
             _by_step(store.series(run.id, ROOT_SITE, metric, rank=rank, limit=_LOOKED_AT))
             for store, run, rank in zip(stores, runs, ranks, strict=True)
         )
-        shared = sorted(one.keys() & other.keys())
-        odd = [step for step in shared if one[step] != other[step]]
+        shared = sorted(first.keys() & second.keys())
+        odd = [step for step in shared if first[step] != second[step]]
         if odd:
             note = f"{len(odd)} of the {len(shared)} steps that both recorded differ"
-            yield Difference("data", f"{name} of step {odd[0]}", one[odd[0]], other[odd[0]], note)
+            yield Difference("data", f"{name} of step {odd[0]}", first[odd[0]], second[odd[0]], note)
 
 
 def _by_step(series: Series) -> dict[int, str]:
-    """The checksums of a step, one a micro-step, as they are usually written."""
+    """Return the checksums of each step in hexadecimal, one per micro-step."""
     found: dict[int, list[str]] = {}
     for step, value in zip(series.steps.tolist(), series.values.tolist(), strict=True):
         found.setdefault(step, []).append(f"{int(value):x}" if math.isfinite(value) else "nothing")

@@ -1,1 +1,1 @@
-"""What a rule sees of a step: its numbers as tables, the model's anatomy, and what its optimizers can have done."""
+"""What a rule sees of a step: tables of its numbers, the model's structure, and the bounds of its optimizers."""

@@ -1,4 +1,4 @@
-"""How the gradient changes with depth: the early weight matrices against the late ones."""
+"""Measures how the gradient changes with depth: early weight matrices against late ones."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..running_statistics import Floats, count_before_first, median
-from .model_index import Anatomy
-from .record_burst import Alike
+from .model_index import ModelIndex
+from .record_burst import StackedSubject
 from .subject_table import Table
 
-#: Ratios nearer to one than this are of no interest, and their order is not computed.
+#: Ratios closer to one than this are not reported, and their order is not computed.
 _PLAIN = 100.0
-#: Matrices with a gradient that make a depth.
+#: Fewest matrices with a gradient for a depth profile.
 _FEWEST = 4
 
 
@@ -36,13 +36,15 @@ class DepthProfile:
     last: str
 
 
-def depth_profile(table: Table, anatomy: Anatomy) -> DepthProfile | None:
-    """The profile of a table of gradients; None when fewer than four matrices have one to compare."""
-    order = anatomy.matrices_in_order(table.rows.sites)
+def depth_profile(table: Table, model: ModelIndex) -> DepthProfile | None:
+    """Return the depth profile of a table of gradients; None if fewer than four matrices have a gradient."""
+    order = model.matrices_in_order(table.rows.sites)
     if len(order) < _FEWEST:
         return None
-    if table.alike is not None and not table.holds_non_finite:
-        plain = table.alike.known("plain depth", order, lambda one: _plain(one, table.rows.sites, order))[table.place]
+    if table.stacked is not None and not table.holds_non_finite:
+        plain = table.stacked.known("plain depth", order, lambda stacked: _plain(stacked, table.rows.sites, order))[
+            table.index
+        ]
         if plain is not None:
             return plain
     norms = table.column("l2_norm")[order]
@@ -66,16 +68,17 @@ def depth_profile(table: Table, anatomy: Anatomy) -> DepthProfile | None:
     return DepthProfile(ratio, len(sizes), order_of_sizes, table.rows.sites[order[0]], table.rows.sites[order[-1]])
 
 
-def plain_depths(table: Table, anatomy: Anatomy, records: int) -> int:
-    """For how many records of the burst, this one first, the profile is None, or that of gradients near each other."""
-    order = anatomy.matrices_in_order(table.rows.sites)
-    if table.alike is None:
+def plain_depths(table: Table, model: ModelIndex, records: int) -> int:
+    """Return for how many records, this one first, gradients are similar at all depths or give no profile."""
+    order = model.matrices_in_order(table.rows.sites)
+    if table.stacked is None:
         return 0
     if len(order) < _FEWEST:
         return records
-    found = table.alike.known("plain depth", order, lambda one: _plain(one, table.rows.sites, order))
+    found = table.stacked.known("plain depth", order, lambda stacked: _plain(stacked, table.rows.sites, order))
     return min(
-        table.finite_for(records), count_before_first(np.array([one is None for one in found[table.place :][:records]]))
+        table.finite_for(records),
+        count_before_first(np.array([profile is None for profile in found[table.index :][:records]])),
     )
 
 
@@ -84,11 +87,11 @@ def _tau(values: Floats) -> float:
     return float(np.triu(signs, 1).sum()) / (len(values) * (len(values) - 1) / 2)
 
 
-def _plain(alike: Alike, sites: list[str], order: NDArray[np.intp]) -> list[DepthProfile | None]:
-    """By record, the profile where no two matrices are far apart; None where that has to be looked at."""
+def _plain(stacked: StackedSubject, sites: list[str], order: NDArray[np.intp]) -> list[DepthProfile | None]:
+    """Return the profile of each record in which all matrices are similar; None for other records."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        sizes = alike.columns("l2_norm")[:, order] / np.sqrt(alike.columns("size")[:, order])
+        sizes = stacked.columns("l2_norm")[:, order] / np.sqrt(stacked.columns("size")[:, order])
     low = sizes.min(axis=1)
     profile = DepthProfile(1.0, len(order), 0.0, sites[order[0]], sites[order[-1]])
     is_plain = (low > 0.0) & (sizes.max(axis=1) < _PLAIN * low)
-    return [profile if one else None for one in is_plain.tolist()]
+    return [profile if is_plain_record else None for is_plain_record in is_plain.tolist()]

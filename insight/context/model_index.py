@@ -15,8 +15,8 @@ _BUFFERS = frozenset({"moving_mean", "moving_variance", "running_mean", "running
 _MATRIX_KINDS = ("dense", "linear", "conv", "attention", "rnn", "lstm", "gru")
 
 
-class Anatomy:
-    """What is known about the model; empty when nothing was recorded.
+class ModelIndex:
+    """The model's structure, indexed for the questions that rules ask; empty when none was recorded.
 
     Args:
         structure: As the probe recorded it.
@@ -41,7 +41,7 @@ class Anatomy:
         return bool(self.parameters)
 
     def owner(self, site: str) -> str:
-        """The module that a parameter belongs to; a module is its own owner."""
+        """Return the module that a parameter belongs to; a module is its own owner."""
         return site if site in self.modules else site.rpartition(".")[0]
 
     def order(self, site: str) -> int:
@@ -93,15 +93,16 @@ class Anatomy:
             if item.group is not None:
                 owners.setdefault(item.site.partition(".")[0], set()).add(item.group[0])
         numbers = set().union(*owners.values()) if owners else set()
-        return len(numbers) > 1 and all(len(found) == 1 for found in owners.values())
+        return len(numbers) > 1 and all(len(optimizers) == 1 for optimizers in owners.values())
 
     def consumers(self, site: str) -> tuple[str, ...]:
-        """Modules that took the site's output as an input, in call order."""
+        """Return the modules that took the site's output as an input, in call order."""
         return self._consumers.get(site, ())
 
     def is_an_end(self, site: str, *, within: str = "") -> bool:
-        """True when the site's module was called and no module with parameters takes what it gave, nor what was made
-        of that; those inside the module `within` do not count."""
+        """Return True if no module with parameters takes the output of the site's module, directly or through others.
+
+        The module must have been called. Modules inside `within` do not count."""
         seen: set[str] = set()
         waiting = [self.owner(site)]
         while waiting:
@@ -113,7 +114,7 @@ class Anatomy:
         return bool(within) or self.order(site) >= 0
 
     def inputs(self, site: str) -> tuple[str, ...]:
-        """Modules whose output the site took as an input."""
+        """Return the modules whose output the site took as an input."""
         module = self.modules.get(site)
         return () if module is None else module.inputs
 
@@ -132,7 +133,7 @@ class Anatomy:
         return self.is_matrix(site) and any(word in self.kind(site) for word in _MATRIX_KINDS)
 
     def matrices_in_order(self, sites: list[str]) -> NDArray[np.intp]:
-        """Rows of the weight matrices among the sites, in call order; in the order given where that is not known."""
+        """Return the rows of the weight matrices among the sites, in call order if it is known."""
         key = (id(sites), len(sites))
         if key not in self._ordered:
             rows = np.flatnonzero(self.matrices(sites))
@@ -156,7 +157,7 @@ class Anatomy:
         return parameter.site.rpartition(".")[2] not in _BUFFERS and not self.is_expected_frozen(parameter.site)
 
     def gather(self, parameters: tuple[ParameterInfo, ...]) -> dict[str, tuple[ParameterInfo, ...]]:
-        """The given parameters under the widest modules all of whose parameters are among them.
+        """Group the parameters under the widest modules that contain only given parameters.
 
         A parameter whose module has others that are not given stands under its own site.
         """
@@ -175,7 +176,7 @@ def _is_in(site: str, module: str) -> bool:
 
 
 def _ancestors(site: str) -> Iterator[str]:
-    """The site itself and every dotted prefix of it, longest first; never the root."""
+    """Yield the site and each of its dotted prefixes, longest first; never the root."""
     while site:
         yield site
         site = site.rpartition(".")[0]
@@ -186,19 +187,19 @@ class Group(NamedTuple):
 
     Args:
         kind: Class name of its optimizer, in lower case.
-        place: Its number among all groups of all optimizers, which is that of its `learning_rate`.
+        number: Its number among all groups of all optimizers, which is that of its `learning_rate`.
     """
 
     kind: str
     options: Mapping[str, Json]
-    place: int
+    number: int
 
 
-def group_of(anatomy: Anatomy, site: str) -> Group | None:
-    """The group of a parameter; None where it is in none, in several, or in one that was not recorded."""
-    info, optimizers = anatomy.parameters.get(site), anatomy.structure.optimizers
+def group_of(model: ModelIndex, site: str) -> Group | None:
+    """Return the group of a parameter; None if it is in none, in several, or in one that was not recorded."""
+    info, optimizers = model.parameters.get(site), model.structure.optimizers
     if info is None or info.group is None or info.more_groups or info.group[0] >= len(optimizers):
         return None
     number, group = info.group
-    place = sum(len(one.groups) for one in optimizers[:number]) + group
-    return Group(optimizers[number].kind.lower(), optimizers[number].groups[group], place)
+    index = sum(len(optimizer.groups) for optimizer in optimizers[:number]) + group
+    return Group(optimizers[number].kind.lower(), optimizers[number].groups[group], index)

@@ -1,4 +1,4 @@
-"""What a rule sees: one step of the run, and the records that follow it in a burst."""
+"""What a rule sees: one step of the run, and the coming records of its burst."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,23 +11,22 @@ from numpy.typing import NDArray
 
 from ...storage import Block, Event, Finding, Severity, StepRecord
 from ..finding_onset import Changes
-from ..rule_confidence import calibrated
-from ..running_statistics import median, medians
+from ..running_statistics import Floats, Mask, median, medians
 from .gradient_depth import DepthProfile, depth_profile, plain_depths
-from .model_index import Anatomy
-from .record_burst import Alike, Burst, once
-from .subject_table import Floats, Mask, Rows, Table
+from .model_index import ModelIndex
+from .record_burst import Burst, StackedSubject, once
+from .subject_table import SubjectRows, Table
 
 
 def nothing(records: int) -> None:
-    """What a rule learns of records that change nothing in what it remembers."""
+    """Leave the rule's state as it is."""
 
 
-class Rest(NamedTuple):
-    """For how many records, from the next one on, a rule has nothing to say.
+class SkipWindow(NamedTuple):
+    """The number of coming records, from the next one on, that a rule can skip.
 
     Args:
-        learn: Takes how many of them have passed, once, and brings the memory to where checks one by one would have.
+        learn: Called once with the number of skipped records; updates the rule's state as that many checks would have.
     """
 
     records: int
@@ -39,11 +38,11 @@ class Excess:
     """One parameter that moved farther than any gradients can move it.
 
     Args:
-        ratio: Its largest update over the rate; of gradient descent the update itself.
-        bound: What that can be at most, decay and rounding included.
-        rate: Of its group; 1 for gradient descent.
-        peak: Its largest update over the norm of all: 1 where a single element moved.
-        is_of_adam: Whether the bound is Adam's, which state that does not belong together exceeds as well.
+        ratio: Its largest update over the rate; for gradient descent the update itself.
+        bound: The largest possible ratio, including decay and rounding.
+        rate: The rate of its group; 1 for gradient descent.
+        peak: Its largest update over the norm of all updates; 1 if a single element moved.
+        is_of_adam: True for Adam's bound, which inconsistent state exceeds as well.
     """
 
     site: str
@@ -57,26 +56,26 @@ class Excess:
     def words(self) -> str:
         """How far it moved, and how far it can."""
         if self.is_of_adam:
-            limit = f"where no gradients can move it more than {self.bound:.3g} times"
+            limit = f"but no gradients can move it more than {self.bound:.3g} times"
             return f"moved {self.ratio:.3g} times the rate, {limit}"
-        return f"moved by {self.ratio:.3g}, where rate and gradients can move it by {self.bound:.3g} at most"
+        return f"moved by {self.ratio:.3g}, but rate and gradients can move it by at most {self.bound:.3g}"
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class StateBreak:
     """One parameter whose optimizer state does not follow from the state before and this step's gradient.
 
     Args:
-        slot: Of the optimizer.
-        came: Mean of the slot; `expected` what it must be.
-        peak: Largest element over the norm of the slot: 1 where a single element was hit.
-        together: How many parameters broke in this step.
-        is_of_a_first_step: Whether it is what the gradient alone makes of no state at all.
+        slot: The optimizer's slot.
+        value: Mean of the slot; `expected`: what it must be.
+        peak: Largest element over the norm of the slot; 1 if a single element was hit.
+        together: Number of parameters that broke in this step.
+        is_of_a_first_step: True if the gradient alone explains it, without any earlier state.
     """
 
     site: str
     slot: str
-    came: float
+    value: float
     expected: float
     peak: float
     together: int
@@ -86,7 +85,7 @@ class Break:
 class StateRecurrence(Protocol):
     """Checks the recurrence of optimizer states, step by step; see `optimizer_state`."""
 
-    def broken(self, now: "Moment") -> list[Break]:
+    def broken(self, context: "StepContext") -> list[StateBreak]:
         """Return the parameters whose state does not follow from the step before."""
 
     def keeps(self, site: str) -> bool:
@@ -100,44 +99,43 @@ class OptimizerBounds(Protocol):
     def recurrence(self) -> StateRecurrence:
         """The check of the optimizers' states."""
 
-    def exceeded(self, now: "Moment") -> list[Excess]:
+    def exceeded(self, context: "StepContext") -> list[Excess]:
         """Return the parameters that moved beyond their bound in this record's step."""
 
-    def rests(self, stretch: "Stretch") -> Rest | None:
+    def skip_window(self, lookahead: "Lookahead") -> SkipWindow | None:
         """Return for how many records nothing exceeds a bound; None where each record must be checked."""
 
 
-class Moment:
-    """One record on its way past the rules.
+class StepContext:
+    """One record, with everything that a rule may ask about it.
 
     Attributes:
-        speaker: Name, cause and phase of the rule that is being asked, whose findings are made.
-        burst: The record and those after it, as far as they are there already.
-        place: Which of the burst it is, -1 for none.
-        is_within_bounds: It is known already that nothing moved too far, and that no state is broken.
+        burst: The burst that the record is part of.
+        index: The record's index in it, -1 for none.
+        is_within_bounds: True if it is already known that nothing moved too far and no state is broken.
 
     Args:
         record: As it was stored.
-        rows: What the rows of every subject are; those that appear for the first time are added.
-        anatomy: What is known about the model.
+        rows: The rows of every subject; rows that appear for the first time are added.
+        model: The model's structure.
         rank: The recording process.
-        bound: What the run's optimizers can do in a step, and have done.
-        burst: The record and those after it, as far as they are there already.
-        changes: The newest changes of the model's modules, those of this record among them.
+        bound: The check of how far the run's optimizers can move a parameter.
+        burst: The burst that the record is part of.
+        changes: The newest changes of the model's modules, including those of this record.
     """
 
     def __init__(
         self,
         record: StepRecord,
-        rows: dict[str, Rows],
-        anatomy: Anatomy,
+        rows: dict[str, SubjectRows],
+        model: ModelIndex,
         rank: int,
         bound: OptimizerBounds,
         burst: Burst | None = None,
         changes: Changes | None = None,
     ) -> None:
         self.record = record
-        self.anatomy = anatomy
+        self.model = model
         self._rows = rows
         self._tables: dict[str, Table | None] = {}
         self._blocks: dict[str, list[Block]] = {}
@@ -146,8 +144,7 @@ class Moment:
         self._rank, self.bound = rank, bound
         self.burst = Burst() if burst is None else burst
         self.changes = Changes() if changes is None else changes
-        self.place = self.burst.place(record)
-        self.speaker = ("", "", 0)
+        self.index = self.burst.index(record)
         self.is_within_bounds = False
 
     @property
@@ -156,11 +153,11 @@ class Moment:
         return self.record.step
 
     def scalar(self, name: str) -> float | None:
-        """A logged scalar; None when this record does not carry it."""
+        """Return a logged scalar; None when this record does not carry it."""
         return self.record.scalars.get(name)
 
     def table(self, subject: str) -> Table | None:
-        """The subject's table, made when it is first asked for; None when this record does not carry it."""
+        """Return the subject's table, made at the first request; None when this record does not carry the subject."""
         try:
             return self._tables[subject]
         except KeyError:
@@ -170,8 +167,8 @@ class Moment:
 
     def _made(self, subject: str, blocks: list[Block]) -> Table:
         if subject not in self._rows:
-            self._rows[subject] = Rows(blocks[0].layout)
-        return self._rows[subject].table(blocks, self.burst, self.place)
+            self._rows[subject] = SubjectRows(blocks[0].layout)
+        return self._rows[subject].table(blocks, self.burst, self.index)
 
     @property
     def subjects(self) -> Iterable[str]:
@@ -179,57 +176,55 @@ class Moment:
         return self._blocks.keys()
 
     def known_sites(self, subject: str) -> list[str]:
-        """Every site that the subject has had in the run so far."""
+        """Return every site that the subject has had in the run so far."""
         rows = self._rows.get(subject)
         return rows.sites if rows is not None else []
 
     def events(self, kind: str) -> list[Event]:
-        """The events of one kind."""
+        """Return the events of one kind."""
         events = self.record.events
         return [event for event in events if event.kind == kind] if events else []
 
     @once
     def has_a_surrogate_loss(self) -> bool:
-        """True when the loss has no floor or no sign: rewards are logged beside it, or networks are trained against
-        each other."""
-        return _is_of_a_policy(tuple(self.record.scalars)) or self.anatomy.has_players
+        """Return True when the loss has no floor or no sign: with rewards, or networks trained against each other."""
+        return _is_of_a_policy(tuple(self.record.scalars)) or self.model.has_players
 
     @once
     def matrices(self) -> Mask | None:
-        """`(rows of update,)` True for weights of matrix products; None when no update was recorded."""
+        """Return `(rows of update,)`: True for weights of matrix products; None when no update was recorded."""
         table = self.table("update")
-        return None if table is None else self.anatomy.matrices(table.rows.sites)
+        return None if table is None else self.model.matrices(table.rows.sites)
 
     @once
     def depth(self) -> DepthProfile | None:
-        """How the gradient changes with depth; None when that cannot be told from this record."""
+        """Return how the gradient changes with depth; None when this record does not tell."""
         table = self.table("gradient")
-        return None if table is None or self.record.skipped else depth_profile(table, self.anatomy)
+        return None if table is None or self.record.skipped else depth_profile(table, self.model)
 
     @once
     def beyond_adam(self) -> list[Excess]:
-        """The parameters that moved farther in this step than any gradients can make their Adam optimizer move them."""
+        """Return the parameters that moved farther in this step than their optimizer can move them."""
         return [] if self.is_within_bounds else self.bound.exceeded(self)
 
     @once
-    def broken_state(self) -> list[Break]:
-        """The parameters whose optimizer state does not follow from the state before and this step's gradient."""
+    def broken_state(self) -> list[StateBreak]:
+        """Return the parameters whose optimizer state does not follow from the last state and this gradient."""
         return [] if self.is_within_bounds else self.bound.recurrence.broken(self)
 
-    def keeps_its_state(self, one: Excess) -> bool:
-        """Whether the optimizer's state is known to be as it should be after this step, so that it moved nothing too
-        far."""
-        return not one.is_of_adam or (self.bound.recurrence.keeps(one.site) and not self.broken_state)
+    def keeps_its_state(self, excess: Excess) -> bool:
+        """Return whether the optimizer's state is known to be right after this step, so that it cannot be the cause."""
+        return not excess.is_of_adam or (self.bound.recurrence.keeps(excess.site) and not self.broken_state)
 
     @once
     def typical_update(self) -> float:
-        """Median over the weight matrices of update norm over weight norm; NaN when it was not recorded."""
+        """Return the median over the weight matrices of update norm over weight norm; NaN when it was not recorded."""
         table = self.table("update")
         if table is None or self.matrices is None:
             return float("nan")
-        order = self.anatomy.matrices_in_order(table.rows.sites)
-        if table.alike is not None:
-            return table.alike.known("typical", order, lambda one: _typical(one, order))[table.place]
+        order = self.model.matrices_in_order(table.rows.sites)
+        if table.stacked is not None:
+            return table.stacked.known("typical", order, lambda stacked: _typical(stacked, order))[table.index]
         ratios = table.column("ratio_to_weight")
         if not table.is_whole:
             return median(ratios[self.matrices & table.present & np.isfinite(ratios)])
@@ -238,13 +233,13 @@ class Moment:
         return median(few if np.count_nonzero(finite) == len(few) else few[finite])
 
     def typical_updates(self, records: int) -> list[float] | None:
-        """`typical_update` of so many records of the burst, this one first; None where they are not alike in it."""
+        """Return `typical_update` of the next records of the burst, this one first; None if they are not stacked."""
         table = self.table("update")
-        if table is None or table.alike is None:
+        if table is None or table.stacked is None:
             return None
-        order = self.anatomy.matrices_in_order(table.rows.sites)
-        found = table.alike.known("typical", order, lambda one: _typical(one, order))
-        return found[table.place : table.place + records]
+        order = self.model.matrices_in_order(table.rows.sites)
+        found = table.stacked.known("typical", order, lambda stacked: _typical(stacked, order))
+        return found[table.index : table.index + records]
 
     def finding(
         self,
@@ -256,23 +251,22 @@ class Moment:
         advice: str,
         severity: Severity = "error",
         first_step: int | None = None,
-        place: int | None = None,
+        position: int | None = None,
         confidence: float = 1.0,
         rank: int | None = None,
     ) -> Finding:
-        """A finding of the rule that is being asked, at this step.
+        """Return a finding at this step; the engine adds the rule that made it (`Rule.sign`).
 
         Args:
             first_step: Since when it has been wrong; this step by default.
-            place: Position within the phase; by default the site's place in the call order.
-            confidence: As the rule states it; what is no fact is set right by how often the rule was.
-            rank: Whose fault it is, by default the recording process's: rank 0 hears of the others.
+            position: Position within the phase; by default the site's position in the call order.
+            confidence: As the rule states it; below 1 it is calibrated by how often the rule was right.
+            rank: Whose fault it is; by default the recording process. Rank 0 also receives findings about other ranks.
         """
-        rule, cause, phase = self.speaker
-        order = max(self.anatomy.order(site), 0) if place is None else place
+        order = max(self.model.order(site), 0) if position is None else position
         return Finding(
-            rule=rule,
-            cause=cause,
+            rule="",
+            cause="",
             severity=severity,
             step=self.step,
             first_step=self.step if first_step is None else first_step,
@@ -281,9 +275,9 @@ class Moment:
             evidence={name: float(value) for name, value in evidence.items()},
             explanation=explanation,
             advice=advice,
-            confidence=calibrated(rule, confidence),
+            confidence=confidence,
             rank=self._rank if rank is None else rank,
-            order=(self.record.micro_step, phase, order),
+            order=(self.record.micro_step, 0, order),
         )
 
 
@@ -292,30 +286,29 @@ def _is_of_a_policy(scalars: tuple[str, ...]) -> bool:
     return any(name.startswith(("reward/", "policy/", "advantage/")) for name in scalars)
 
 
-def _typical(alike: Alike, order: NDArray[np.intp]) -> list[float]:
-    """By record, the median of the finite ratios of the rows of that order."""
-    ratios = alike.columns("ratio_to_weight")[:, order]
+def _typical(stacked: StackedSubject, order: NDArray[np.intp]) -> list[float]:
+    """Return, by record, the median of the finite ratios of these rows."""
+    ratios = stacked.columns("ratio_to_weight")[:, order]
     if np.isfinite(ratios).all():
         return medians(ratios)
     return [median(row[np.isfinite(row)]) for row in ratios]
 
 
-class Stretch:
-    """Records in the order of their steps, none of them skipped or with events; they need not carry all the same.
+class Lookahead:
+    """The coming records of a burst, in order; none of them is skipped or has events.
 
     Args:
-        now: The first of them, which has not been observed yet.
+        context: The first of them, which has not been observed yet.
         records: All of them.
 
     Attributes:
-        bounds: For how many of them nothing moves farther than it can, and every state of an optimizer follows from
-            the one before; None where that is not known, or nobody has asked.
+        bounds: The skip window in which no parameter exceeds its bound and no optimizer state breaks; None if unknown.
     """
 
-    def __init__(self, now: Moment, records: Sequence[StepRecord]) -> None:
-        self.now = now
+    def __init__(self, context: StepContext, records: Sequence[StepRecord]) -> None:
+        self.context = context
         self.records = records
-        self.bounds: Rest | None = None
+        self.bounds: SkipWindow | None = None
         self._has_looked = False
         self._scalars: dict[str, list[float | None]] = {}
         self._columns: dict[tuple[str, str], Floats | None] = {}
@@ -324,83 +317,83 @@ class Stretch:
         return len(self.records)
 
     @property
-    def whole(self) -> Rest:
-        """A rest over all of them that leaves nothing to learn."""
-        return Rest(len(self))
+    def whole(self) -> SkipWindow:
+        """A skip window over all of them that leaves the rule's state as it is."""
+        return SkipWindow(len(self))
 
-    def within_bounds(self, learn: Callable[[int], object] = nothing) -> Rest | None:
-        """A rest for as long as the optimizers' bounds rest."""
+    def within_bounds(self, learn: Callable[[int], object] = nothing) -> SkipWindow | None:
+        """Return a skip window for as long as no parameter exceeds its optimizer's bounds."""
         if self.bounds is None and not self._has_looked:
-            self._has_looked, self.bounds = True, self.now.bound.rests(self)
-        return None if self.bounds is None else Rest(self.bounds.records, learn)
+            self._has_looked, self.bounds = True, self.context.bound.skip_window(self)
+        return None if self.bounds is None else SkipWindow(self.bounds.records, learn)
 
     def until(self, subject: str) -> int:
-        """How many of the first records do not carry the subject."""
-        now = self.now
-        return min(now.burst.next_with(subject, now.place) - now.place, len(self))
+        """Return how many of the first records do not carry the subject."""
+        context = self.context
+        return min(context.burst.next_with(subject, context.index) - context.index, len(self))
 
     def carries(self, subject: str) -> bool:
-        """Whether any of them carries the subject."""
+        """Return whether any of them carries the subject."""
         return self.until(subject) < len(self)
 
     def columns(self, subject: str, statistic: str) -> Floats | None:
-        """`(records, sites)` values of one statistic; None where the records are not all alike in the subject."""
+        """Return `(records, sites)` values of one statistic; None where the subject is not stacked."""
         key = subject, statistic
         if key not in self._columns:
-            table = self.now.table(subject)
-            alike = None if table is None else table.alike
+            table = self.context.table(subject)
+            stacked = None if table is None else table.stacked
             self._columns[key] = None
-            if table is not None and alike is not None:
-                self._columns[key] = alike.columns(statistic)[table.place :][: len(self)]
+            if table is not None and stacked is not None:
+                self._columns[key] = stacked.columns(statistic)[table.index :][: len(self)]
         return self._columns[key]
 
     def sure(self, subject: str, statistic: str) -> Floats:
-        """As `columns`, where it is known that the records are alike in the subject."""
+        """Return `columns` of a subject that is known to be stacked."""
         found = self.columns(subject, statistic)
         assert found is not None, subject
         return found
 
     def finite(self, *subjects: str) -> int:
-        """How many of the first records hold no tensor of these subjects with a NaN or an infinity.
+        """Return how many of the first records hold no NaN and no infinity in these subjects.
 
         Zero where the records are not alike in one of them; what none of them carries is left out.
         """
         count = len(self)
         for subject in filter(self.carries, subjects):
-            table = self.now.table(subject)
+            table = self.context.table(subject)
             count = min(count, 0 if table is None else table.finite_for(len(self)))
         return count
 
     def scalars(self, name: str) -> list[float | None]:
-        """The logged scalar of each record; None where it does not carry it."""
+        """Return the logged scalar of each record; None where it does not carry it."""
         if name not in self._scalars:
-            self._scalars[name] = [one.scalars.get(name) for one in self.records]
+            self._scalars[name] = [record.scalars.get(name) for record in self.records]
         return self._scalars[name]
 
     def known(self, name: str, records: int) -> list[float]:
-        """The logged scalar of those of the first records that carry it."""
+        """Return the logged scalar of those of the first records that carry it."""
         return [value for value in self.scalars(name)[:records] if value is not None]
 
     def until_not_finite(self, name: str) -> int:
-        """How many of the first records carry no NaN and no infinity as this scalar."""
+        """Return how many of the first records do not carry this scalar as NaN or infinity."""
         values = enumerate(self.scalars(name))
         return next((at for at, value in values if value is not None and not isfinite(value)), len(self))
 
     def until_scalar(self, *names: str) -> int:
-        """How many of the first records carry none of these scalars."""
-        now = self.now
-        return min(now.burst.next_logged(names, now.place) - now.place, len(self))
+        """Return how many of the first records carry none of these scalars."""
+        context = self.context
+        return min(context.burst.next_logged(names, context.index) - context.index, len(self))
 
     def typical_updates(self) -> list[float] | None:
-        """Of each record `Moment.typical_update`; None where the records are not alike in their updates."""
-        return self.now.typical_updates(len(self)) if self.carries("update") else [float("nan")] * len(self)
+        """Return `StepContext.typical_update` of each record; None where their updates are not stacked."""
+        return self.context.typical_updates(len(self)) if self.carries("update") else [float("nan")] * len(self)
 
     def norms(self, subject: str) -> list[float] | None:
-        """Of each record the Euclidean norm over all tensors; None where the records are not alike in the subject."""
-        table = self.now.table(subject)
-        return None if table is None or table.alike is None else table.norm_of_each(len(self))
+        """Return each record's Euclidean norm over all tensors; None where the subject is not stacked."""
+        table = self.context.table(subject)
+        return None if table is None or table.stacked is None else table.norm_of_each(len(self))
 
     def plain_depths(self) -> int:
-        """How many of the first records show no depth, or one in which no two gradients are far apart."""
-        table = self.now.table("gradient")
-        return 0 if table is None else plain_depths(table, self.now.anatomy, len(self))
+        """Return for how many of the first records gradients are similar at all depths or give no profile."""
+        table = self.context.table("gradient")
+        return 0 if table is None else plain_depths(table, self.context.model, len(self))

@@ -1,1 +1,1 @@
-"""Signs that several rules read: a batch that brings NaN, a step that was ordinary, updates that are too large."""
+"""Indicators that several rules share: a batch with NaN, an ordinary step, updates that are too large."""

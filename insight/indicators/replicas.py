@@ -1,18 +1,18 @@
-"""What the exchange among ranks says: who differs from whom, and what share each has in a reduction."""
+"""Indicators from the exchange among ranks: which replicas differ, and each rank's share in a reduction."""
 
 from collections.abc import Iterator
 
 from ...storage import Event
 from ..event_fields import number, numbers, ranks, words
 
-#: Relative misfit of reduced against local gradients, below which the shares can be believed; rounding gives 1e-6.
+#: Relative misfit of reduced against local gradients below which the shares are trusted; rounding gives 1e-6.
 _FITS = 0.05
-#: Share, times the number of ranks, that counts as none and as one.
+#: Distance of a share, times the number of ranks, from none and from one.
 _NONE, _CLOSE = 0.2, 0.2
 
 
 def shares(event: Event) -> list[float]:
-    """By rank: the share of its gradient in the reduced one, times the number of ranks: 1 in a mean, n in a sum.
+    """Return each rank's share in the reduced gradient, times the number of ranks: 1 in a mean, n in a sum.
 
     Empty where the reduced gradient is no combination of the local ones, or fewer than two ranks took part.
     """
@@ -26,11 +26,11 @@ def shares(event: Event) -> list[float]:
 def is_unreduced(event: Event) -> bool:
     """True when rank 0 applies its own gradient alone."""
     found = shares(event)
-    return bool(found) and abs(found[0] / len(found) - 1) < _CLOSE and all(abs(one) < _NONE for one in found[1:])
+    return bool(found) and abs(found[0] / len(found) - 1) < _CLOSE and all(abs(share) < _NONE for share in found[1:])
 
 
 def dropped(event: Event) -> list[int]:
-    """Ranks without a share in a reduction in which the others have equal ones; empty where there is none."""
+    """Return the ranks without a share in a reduction in which all others have equal shares."""
     found = shares(event)
     missing = [rank for rank, share in enumerate(found) if abs(share) < _NONE]
     present = [share for share in found if abs(share) >= _NONE]
@@ -40,7 +40,7 @@ def dropped(event: Event) -> list[int]:
 
 
 def common_scale(event: Event) -> float:
-    """By which factor the reduced gradient is the mean, where all ranks have the same share; NaN where they do not."""
+    """Return the factor of the reduced gradient over the mean; NaN where the ranks' shares differ."""
     found = [share for share in shares(event) if abs(share) >= _NONE]
     if not found or min(found) <= 0 or max(found) > (1 + _CLOSE) * min(found):
         return float("nan")
@@ -55,7 +55,7 @@ def is_corrupted(event: Event, parameters: int) -> bool:
 
 
 def repeated(values: list[str]) -> Iterator[list[int]]:
-    """Groups of two and more ranks that have the same value."""
+    """Yield groups of two or more ranks that have the same value."""
     for value in dict.fromkeys(values):
         group = [rank for rank, other in enumerate(values) if other == value]
         if len(group) > 1:

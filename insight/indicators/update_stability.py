@@ -1,4 +1,4 @@
-"""Whether the updates are larger than the weights bear, and who pays for it: what two rules judge by.
+"""Indicators of updates that are too large for the weights, and of the harm that they do.
 
 The limits come from 37 healthy trainings (MLP, CNN, decoder; SGD, momentum, Adam, AdamW; five learning rates) and 32
 with rates that ruin them. The median over the weight matrices of update norm over weight norm stayed below 0.15 in
@@ -12,41 +12,41 @@ from typing import Final
 
 import numpy as np
 
-from ..context.step_context import Moment
-from ..running_statistics import Usual, Window
+from ..context.step_context import StepContext
+from ..running_statistics import RobustBaseline, Window
 from .routing_collapse import LOST_LOGIT, ONE_HOT, SHARPER
 
 #: Update over weight, per step, that no healthy training was seen to reach.
 LARGE_UPDATE: Final = 0.3
-#: Share of the entropy of the first look below which attention, or a policy, has lost its variety for good; and looks.
+#: Share of the entropy of the first look below which attention, or a policy, has lost its variety; and looks in a row.
 _LOST, _LOOKS = 0.05, 2
-#: Of the first loss, above it.
+#: Share of the first loss above it.
 _THROWN = 0.5
-#: Attention is looked at more often before this step, and settles meanwhile.
+#: Step until which attention settles; it is looked at more often before.
 _SETTLED = 10
-#: Times by which rate and update rise in a leap, and records that must have been seen before it (our choice).
+#: Factor of rate and update in a leap, and records before it (our choice).
 _LEAP, _KNOWN = 10.0, 10
-#: An update of this size is judged by the loss of at most so many records later.
+#: Records after an update of this size whose loss judges it.
 _MEMORY: Final = 20
 _ADAPTIVE: Final = ("adam", "lamb", "rmsprop", "adagrad", "adadelta", "lion", "adafactor", "ftrl")
 
 
 @dataclass(slots=True)
-class Stability:
-    """The history of loss, update ratio and learning rate that tells a step too large from one well borne.
+class UpdateStability:
+    """The history of loss, update ratio and learning rate; it tells harmful large updates from harmless ones.
 
     Attributes:
-        records: How many records with a loss were seen, of a policy all of them.
+        records: Number of records with a loss; for a policy, of all records.
         first: The first finite loss.
-        is_harmed: The newest loss lost all the progress made so far, or is not finite.
-        harm: Of the newest losses, how many were so in a row.
-        thrown: How many of all were half as large again as the first, or not finite: more than batches differ by.
-        large_since: Step of the first too large update of this episode; None when there was none lately.
-        large_first: How many records had been seen when the first too large update came; None when none came.
+        is_harmed: True if the newest loss has lost all progress, or is not finite.
+        harm: Number of newest losses in a row that were.
+        thrown: Number of losses 1.5 times the first, or not finite; batches differ by less.
+        large_since: Step of the first update of this episode that was too large; None without a recent one.
+        large_first: Number of records before the first update that was too large; None without one.
         large_from: Step of that update.
         peak: Largest update ratio of the episode.
-        damage: For how many looks in a row something beside the loss was ruined that was whole in the first look:
-            attention that looks at one token, or a policy that has a single answer.
+        damage: Looks in a row in which attention looked at one token, or a policy had a single answer left, although it
+            had not in the first look.
         jumped_at: Step at which the learning rate last doubled or more in one step.
     """
 
@@ -72,23 +72,23 @@ class Stability:
     _large_seen: int = 0
     _whole: dict[str, float] = field(default_factory=dict)
 
-    def update(self, now: Moment) -> None:
-        """Learns the record: first the loss, which earlier updates made, then this step's own update."""
-        self._learn_rate(now)
-        loss = now.scalar("loss")
-        if loss is not None and not (now.has_a_surrogate_loss and isfinite(loss)):
+    def update(self, context: StepContext) -> None:
+        """Take the record: first the loss, which earlier updates caused, then this step's own update."""
+        self._learn_rate(context)
+        loss = context.scalar("loss")
+        if loss is not None and not (context.has_a_surrogate_loss and isfinite(loss)):
             self._learn_loss(loss)
         elif loss is not None:
             self.records += 1
-        self._learn_damage(now)
-        ratio = now.typical_update
-        if self.jumped_at != now.step:
+        self._learn_damage(context)
+        ratio = context.typical_update
+        if self.jumped_at != context.step:
             self.ratios.add(ratio)
         if ratio >= LARGE_UPDATE:
             if self.large_since is None:
-                self.large_since, self.peak = now.step, ratio
+                self.large_since, self.peak = context.step, ratio
             if self.large_first is None:
-                self.large_first, self.large_from = self.records, now.step
+                self.large_first, self.large_from = self.records, context.step
             self.peak, self._large_seen = max(self.peak, ratio), self.records
         elif self.large_since is not None and self.records - self._large_seen > _MEMORY and not self.is_harmed:
             self.large_since = None
@@ -100,12 +100,12 @@ class Stability:
             return False
         return self.harm >= 3 or not isfinite(self.loss) or self.loss > self._bound(5.0)
 
-    def leap(self, now: Moment) -> float | None:
-        """The usual update ratio, where rate and update have risen by leaps in this very step; None where not."""
+    def leap(self, context: StepContext) -> float | None:
+        """Return the usual update ratio if rate and update have jumped in this very step; None otherwise."""
         usual = self.ratios.median()
-        is_leap = self.jumped_at == now.step and self.jump >= _LEAP and self.rate >= self.highest_rate
-        is_known = len(self.ratios) >= _KNOWN and now.typical_update >= LARGE_UPDATE
-        return usual if is_leap and is_known and usual < now.typical_update / _LEAP else None
+        is_leap = self.jumped_at == context.step and self.jump >= _LEAP and self.rate >= self.highest_rate
+        is_known = len(self.ratios) >= _KNOWN and context.typical_update >= LARGE_UPDATE
+        return usual if is_leap and is_known and usual < context.typical_update / _LEAP else None
 
     def is_damaged(self) -> bool:
         """True when too large updates came first, and in two looks since something was ruined beside the loss."""
@@ -140,8 +140,8 @@ class Stability:
         if not self.is_harmed:
             self.usual.add(loss)
 
-    def _learn_damage(self, now: Moment) -> None:
-        looks = list(_variety(now))
+    def _learn_damage(self, context: StepContext) -> None:
+        looks = list(_variety(context))
         for name, share, _ in looks:
             self._whole.setdefault(name, share)
         lost = [
@@ -152,49 +152,48 @@ class Stability:
         elif looks:
             self.damage = self.damage + 1 if lost else 0
 
-    def _learn_rate(self, now: Moment) -> None:
-        rate = now.scalar("learning_rate")
+    def _learn_rate(self, context: StepContext) -> None:
+        rate = context.scalar("learning_rate")
         if rate is None or not isfinite(rate):
             return
         if rate > 2 * self.rate > 0:
-            self.jumped_at, self.jump = now.step, rate / self.rate
+            self.jumped_at, self.jump = context.step, rate / self.rate
         self.first_rate = rate if isnan(self.first_rate) else self.first_rate
         self.highest_rate = rate if isnan(self.highest_rate) else max(self.highest_rate, rate)
         self.rate = rate
 
 
-def _variety(now: Moment) -> Iterator[tuple[str, float, float]]:
-    """By site: the entropy of attention as a share of its largest, or of a policy; and below which share of the first
-    look it is lost, for logits that are lost to rounding sooner."""
-    entropy, attention = now.scalar("policy/entropy"), now.table("attention")
+def _variety(context: StepContext) -> Iterator[tuple[str, float, float]]:
+    """Yield a site, its entropy as a share of the largest, and the share of the first look below which it is lost."""
+    entropy, attention = context.scalar("policy/entropy"), context.table("attention")
     if entropy is not None and entropy >= 0:
         yield "", entropy, _LOST
-    if attention is not None and not 0 < now.step < _SETTLED:
+    if attention is not None and not 0 < context.step < _SETTLED:
         values, logits = attention.column("relative_entropy"), np.abs(attention.column("max_logit"))
         for row in np.flatnonzero(attention.present & np.isfinite(values)):
             yield attention.rows.sites[row], float(values[row]), SHARPER if logits[row] > LOST_LOGIT else _LOST
 
 
-def is_adaptive(now: Moment) -> bool:
+def is_adaptive(context: StepContext) -> bool:
     """True when a watched optimizer divides by a running second moment, so that its first steps are as large as any."""
-    kinds = [optimizer.kind.lower() for optimizer in now.anatomy.structure.optimizers]
+    kinds = [optimizer.kind.lower() for optimizer in context.model.structure.optimizers]
     return any(word in kind for kind in kinds for word in _ADAPTIVE)
 
 
-def is_cold_start(now: Moment, stability: Stability) -> bool:
+def is_cold_start(context: StepContext, stability: UpdateStability) -> bool:
     """True when an adaptive optimizer took too large steps from the very first on, at its full rate."""
     early = stability.large_first is not None and stability.large_first <= 3
-    return early and is_adaptive(now) and stability.is_at_full_rate_from_the_start()
+    return early and is_adaptive(context) and stability.is_at_full_rate_from_the_start()
 
 
 @dataclass(slots=True)
 class Path:
-    """Records with a loss, and the sum of their updates over the weights; anew after every update that is too large.
+    """The sum of updates over weights since the last update that was too large.
 
-    A network that one such step has thrown somewhere stands still for that reason, whatever its data and its rate.
+    A network that such a step has thrown far away stands still for that reason, whatever its data and its rate.
 
     Attributes:
-        records: How many there were.
+        records: Number of records since then.
         length: The sum, in norms of the typical weight matrix.
         since: Step of the first of them.
     """
@@ -203,33 +202,33 @@ class Path:
     length: float = 0.0
     since: int = 0
 
-    def learn(self, now: Moment) -> None:
-        """Takes this record's update."""
-        update = now.typical_update
+    def learn(self, context: StepContext) -> None:
+        """Take this record's update."""
+        update = context.typical_update
         if update >= LARGE_UPDATE:
             self.records, self.length = 0, 0.0
             return
-        self.since = self.since if self.records else now.step
+        self.since = self.since if self.records else context.step
         self.records += 1
         self.length += update if isfinite(update) else 0.0
 
 
-#: Deviations, and how much the rate may have risen, of a step that is still an ordinary one (our choice).
+#: Deviations of the update, and factor of the rate, up to which a step is ordinary (our choice).
 _STRANGE, _RISE = 6.0, 1.5
 
 
 @dataclass(slots=True)
 class LastStep:
-    """Learns of every record's own step how large it was, which the loss of the next record shows."""
+    """The size of each record's own step, which shows in the loss of the next record."""
 
-    update: Usual = field(default_factory=lambda: Usual(is_log=True))
+    update: RobustBaseline = field(default_factory=lambda: RobustBaseline(is_log=True))
     rate: float = float("inf")
     is_ordinary: bool = True
 
-    def learn(self, now: Moment) -> None:
-        """Takes this record's step; `is_ordinary` speaks of it from here on."""
-        deviates = self.update.update(now.typical_update)
-        rate = now.scalar("learning_rate")
+    def learn(self, context: StepContext) -> None:
+        """Take this record's step; `is_ordinary` describes it from here on."""
+        deviates = self.update.update(context.typical_update)
+        rate = context.scalar("learning_rate")
         rate = self.rate if rate is None else rate
         self.is_ordinary = not deviates > _STRANGE and rate <= _RISE * self.rate
         self.rate = rate

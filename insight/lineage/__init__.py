@@ -1,4 +1,4 @@
-"""The runs of a store side by side: where each comes from, what came of it, which parameters made the difference."""
+"""Compares the runs of a store: their settings, their results, and which parameters made the difference."""
 
 from .importance import Importance, correlation, importance
 from .provenance import RESULT_WORDS, Provenance, lineage, provenance

@@ -1,4 +1,4 @@
-"""Which parameters a result depends on, over the runs of a store: share of its variance, correlation, and chance."""
+"""Estimates which parameters a result depends on: share of its variance, correlation, and chance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .run_filters import known_fields, resolve
 
 __all__ = ["Importance", "correlation", "importance", "variance_share"]
 
-#: Groups that the values of a number are cut into: enough to see a valley, few enough for a handful of runs each.
+#: Groups that numeric values are cut into: enough to show a valley, few enough for a handful of runs each.
 _GROUPS = 5
 #: Fewer runs than this say nothing about any parameter. Our choice: five groups of two would have no error left.
 _FEWEST = 6
@@ -49,7 +49,7 @@ class Importance:
 def importance(
     rows: Sequence[Provenance], result: str, *, fields: Sequence[str] | None = None, seed: int = 0
 ) -> tuple[Importance, ...]:
-    """The parameters that differ between runs, the most important first.
+    """Return the parameters that differ between runs, the most important first.
 
     Args:
         result: The field that is to be explained, `loss` for `result.loss`.
@@ -65,15 +65,15 @@ def importance(
     scored = [row for row in rows if np.isfinite(row.number(target))]
     rng = np.random.default_rng(seed)
     found = [made for name in names if name != target and (made := _importance(scored, name, target, rng)) is not None]
-    return tuple(sorted(found, key=lambda one: (-one.share, one.p_value, one.field)))
+    return tuple(sorted(found, key=lambda entry: (-entry.share, entry.p_value, entry.field)))
 
 
-def _causes(known: Sequence[str]) -> list[str]:
-    return [name for name in known if name.startswith(_CAUSES)]
+def _causes(fields: Sequence[str]) -> list[str]:
+    return [name for name in fields if name.startswith(_CAUSES)]
 
 
 def _importance(rows: Sequence[Provenance], name: str, target: str, rng: np.random.Generator) -> Importance | None:
-    """None where the field has one value only, or another in every run, or too few runs have it."""
+    """Return the field's importance; None if it has one value, a different one per run, or too few runs."""
     there = [row for row in rows if row.fields.get(name) is not None]
     values = [row.fields[name] for row in there]
     if len(there) < _FEWEST or len({str(value) for value in values}) < 2:
@@ -102,7 +102,7 @@ def _chance(groups: NDArray[np.intp], y: Floats, rng: np.random.Generator) -> fl
 
 
 def _groups(values: Sequence[Json]) -> NDArray[np.intp]:
-    """The number of the group of each value: of words the word, of numbers the fifth of the runs, ties together."""
+    """Return each value's group number: words by word, numbers by quintile, ties together."""
     if not all(isinstance(value, int | float) for value in values):
         return np.unique([str(value) for value in values], return_inverse=True)[1]
     numbers = np.array(values, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Where a run comes from and what came of it, as one flat row of named fields."""
+"""Describes a run, its settings and its results as one flat row of named fields."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from ..script_arguments import named_arguments
 
 __all__ = ["RESULT_WORDS", "Provenance", "lineage", "provenance"]
 
-#: Scalars that describe the course of a training, and not what came of it.
+#: Scalars that describe the course of a training, not its result.
 _COURSE = (
     "batch/",
     "clip/",
@@ -48,18 +48,18 @@ class Provenance:
     fields: Mapping[str, Json]
 
     def number(self, field: str) -> float:
-        """The field as a number; NaN where it is none, or absent."""
+        """Return the field as a number; NaN if it is absent or not a number."""
         value = self.fields.get(field)
         return float(value) if isinstance(value, int | float) else float("nan")
 
 
 def lineage(store: Store, *, limit: int = 1000) -> tuple[Provenance, ...]:
-    """The runs of the store, newest first."""
+    """Return the runs of the store, newest first."""
     return tuple(provenance(store, run) for run in store.runs(limit=limit))
 
 
 def provenance(store: Store, run: Run) -> Provenance:
-    """Where the run comes from and what came of it, as its lowest rank tells it."""
+    """Return the settings and results of the run, as its lowest rank recorded them."""
     rank = min(run.ranks, default=0)
     structure = store.structure(run.id, rank=rank)
     parts = (
@@ -100,7 +100,7 @@ def _of_model(store: Store, run: Run, rank: int, structure: Structure) -> Iterat
 
 
 def _of_data(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
-    """The checksum of the first batches together, in their order."""
+    """Return one checksum over the first batches, in their order."""
     seen = store.series(run.id, ROOT_SITE, "scalar/batch/checksum", rank=rank, last=_LOOKED_AT)
     if len(seen.values):
         yield "data.checksum", _checksum([float(value).hex() for value in seen.values[:_BATCHES]])
@@ -119,7 +119,7 @@ def _of_host(run: Run) -> Iterator[tuple[str, Json]]:
 
 
 def _results(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
-    """Of every scalar that is a result: its end (median of the last tenth of its values), least and largest."""
+    """Return each result scalar's end (median of the last tenth of its values), minimum and maximum."""
     for metric in store.metrics(run.id, rank=rank):
         subject, _, name = metric.partition("/")
         if subject != "scalar" or name.startswith(_COURSE):

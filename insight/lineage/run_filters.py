@@ -1,4 +1,4 @@
-"""Which runs, and in which order: conditions over fields as a person writes them."""
+"""Filters and sorts runs by conditions over their fields, as a person writes them."""
 
 import math
 import re
@@ -19,7 +19,7 @@ _NUMERIC: Final[dict[str, Callable[[float, float], bool]]] = {
     ">": lambda a, b: a > b,
     ">=": lambda a, b: a >= b,
 }
-#: What a person sets first, in the order in which it tells runs apart.
+#: Prefixes of the settings, in the order in which they tell runs apart.
 _SETTINGS: Final = ("tag.", "argument.", "optimizer", "data.", "model.checksum", "git.commit", "config.")
 _FORM = re.compile(r"\s*([^\s<>=!~]+)\s*(<=|>=|!=|==?|<|>|~)\s*(.*?)\s*")
 
@@ -39,7 +39,7 @@ class Condition:
     value: str
 
     def holds(self, value: Json) -> bool:
-        """Whether a value of the field meets the condition."""
+        """Return whether a value of the field meets the condition."""
         if value is None:
             return False
         if self.operator in _NUMERIC:
@@ -50,10 +50,10 @@ class Condition:
 
 
 def parse_condition(text: str) -> Condition:
-    """The condition that a text such as `lr > 0.01`, `state = finished` or `name ~ gpt*` states.
+    """Parse a condition such as `lr > 0.01`, `state = finished` or `name ~ gpt*`.
 
     Raises:
-        WrongCondition: It does not read so, or an order is asked of what is no number.
+        WrongCondition: The text has another form, or compares the order of something that is not a number.
     """
     found = _FORM.fullmatch(text)
     if found is None:
@@ -61,17 +61,17 @@ def parse_condition(text: str) -> Condition:
     field, operator, value = found.groups()
     operator = "=" if operator == "==" else operator
     if operator in _NUMERIC and _number(value) is None:
-        raise WrongCondition(f"condition {text!r} compares with {value!r}, which is no number; use = or ~ for words")
+        raise WrongCondition(f"condition {text!r} compares with {value!r}, which is not a number; use = or ~ for words")
     return Condition(field, operator, value)
 
 
 def known_fields(rows: Iterable[Provenance]) -> tuple[str, ...]:
-    """The fields that at least one run has, in the order of their first appearance."""
+    """Return the fields that at least one run has, in order of first appearance."""
     return tuple(dict.fromkeys(name for row in rows for name in row.fields))
 
 
 def differing_settings(rows: Sequence[Provenance]) -> tuple[str, ...]:
-    """The settings in which the runs differ, tags first."""
+    """Return the settings in which the runs differ, tags first."""
     known = known_fields(rows)
     return tuple(
         name
@@ -82,7 +82,7 @@ def differing_settings(rows: Sequence[Provenance]) -> tuple[str, ...]:
 
 
 def resolve(field: str, known: Sequence[str]) -> str:
-    """The full name of a field: itself, `tag.` before it, or the only one that ends in it.
+    """Return the full name of a field: itself, with `tag.` before it, or the only one that ends in it.
 
     What a script was called with counts where nothing else ends in it: `lr` is the optimizer's before it is `--lr`.
 
@@ -97,24 +97,24 @@ def resolve(field: str, known: Sequence[str]) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise UnknownField(f"field {field!r} may be any of {', '.join(found)}; write one of them")
+        raise UnknownField(f"field {field!r} is ambiguous; write one of {', '.join(found)}")
     short = {name.rpartition(".")[2]: name for name in known}
     raise UnknownField(f"no run has a field {field!r}{nearest(field, [*known, *short])}")
 
 
 def select(rows: Sequence[Provenance], conditions: Iterable[Condition]) -> tuple[Provenance, ...]:
-    """The runs that meet all conditions, in their order.
+    """Return the runs that meet all conditions, in order.
 
     Raises:
         UnknownField: A field is had by no run.
     """
     known = known_fields(rows)
-    asked = [(resolve(condition.field, known), condition) for condition in conditions] if rows else []
-    return tuple(row for row in rows if all(condition.holds(row.fields.get(name)) for name, condition in asked))
+    resolved = [(resolve(condition.field, known), condition) for condition in conditions] if rows else []
+    return tuple(row for row in rows if all(condition.holds(row.fields.get(name)) for name, condition in resolved))
 
 
 def ordered(rows: Sequence[Provenance], field: str, *, descending: bool = False) -> tuple[Provenance, ...]:
-    """The runs by a field: numbers before words, what is NaN or absent always last, equals in their order.
+    """Sort the runs by a field: numbers before words, NaN and absent values always last.
 
     Raises:
         UnknownField: It is had by no run.

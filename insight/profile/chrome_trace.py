@@ -1,4 +1,4 @@
-"""A run, or a part of it, as a timeline in Chrome's trace format, which chrome://tracing and Perfetto open.
+"""Writes a run, or a part of it, in Chrome's trace format, which chrome://tracing and Perfetto open.
 
 Spans of phases lie where the end of the step and the order of phases put them; those of operators where they were
 measured.
@@ -23,17 +23,17 @@ _THREADS = {_STEPS: "steps", _PHASES: "phases"}
 
 
 def chrome_trace(store: Store, run: Run, *, first: int | None = None, last: int | None = None) -> dict[str, Json]:
-    """The JSON document: one process a rank, with threads for steps, phases and operators, memory as a counter.
+    """Return the trace as JSON: one process per rank; threads for steps, phases and operators; memory as a counter.
 
     Args:
         first, last: The steps that are drawn, both included; the newest thousand by default.
     """
     events: list[Json] = []
-    findings = [one for one in store.findings(run.id) if _within(one.step, first, last)]
+    findings = [finding for finding in store.findings(run.id) if _within(finding.step, first, last)]
     limit = None if first is not None or last is not None else _RECORDS
     for rank in run.ranks:
         records = list(store.replay(run.id, rank=rank, first=first, last=last, limit=limit))
-        profiled = [one for one in profiled_steps(store, run.id, rank=rank) if _within(one.step, first, last)]
+        profiled = [step for step in profiled_steps(store, run.id, rank=rank) if _within(step.step, first, last)]
         events += _header(rank, profiled)
         events += _steps(rank, records)
         events += _operators(rank, profiled)
@@ -47,7 +47,7 @@ def _within(step: int, first: int | None, last: int | None) -> bool:
 
 def _header(rank: int, profiled: Sequence[Profiled]) -> Iterator[Json]:
     yield _event("M", rank, 0, "process_name", args={"name": f"rank {rank}"})
-    threads = {_OPERATORS + span.thread: f"operators {span.thread}" for one in profiled for span in one.spans}
+    threads = {_OPERATORS + span.thread: f"operators {span.thread}" for step in profiled for span in step.spans}
     for number, name in {**_THREADS, **threads}.items():
         yield _event("M", rank, number, "thread_name", args={"name": name})
 
@@ -60,13 +60,13 @@ def _steps(rank: int, records: Sequence[StepRecord]) -> Iterator[Json]:
             start = record.time - seconds
             yield _span(rank, _STEPS, f"step {record.step}", start, seconds, {**numbers, "skipped": record.skipped})
             yield from _phases(rank, record, start)
-        held = {name.rpartition("/")[2]: value for name, value in numbers.items() if name.startswith("memory/")}
-        if held:
-            yield _event("C", rank, 0, "memory", ts=record.time * 1e6, args=held)
+        memory = {name.rpartition("/")[2]: value for name, value in numbers.items() if name.startswith("memory/")}
+        if memory:
+            yield _event("C", rank, 0, "memory", ts=record.time * 1e6, args=memory)
 
 
 def _phases(rank: int, record: StepRecord, start: float) -> Iterator[Json]:
-    """The phases of a step in their order, each beginning where the one before ends."""
+    """Yield the phases of a step in order, each beginning where the one before ends."""
     for name in PHASES:
         seconds = record.scalars.get(f"time/{name}_seconds")
         if seconds is not None and seconds > 0.0:
@@ -75,20 +75,20 @@ def _phases(rank: int, record: StepRecord, start: float) -> Iterator[Json]:
 
 
 def _operators(rank: int, profiled: Sequence[Profiled]) -> Iterator[Json]:
-    for one in profiled:
-        for span in one.spans:
-            args: dict[str, Json] = {"phase": span.phase, "site": display_site(span.site), "step": one.step}
-            yield _span(rank, _OPERATORS + span.thread, span.name, one.began + span.start_s, span.seconds, args)
-        for at, size in one.memory:
-            yield _event("C", rank, 0, "allocated in the step", ts=(one.began + at) * 1e6, args={"bytes": size})
+    for step in profiled:
+        for span in step.spans:
+            args: dict[str, Json] = {"phase": span.phase, "site": display_site(span.site), "step": step.step}
+            yield _span(rank, _OPERATORS + span.thread, span.name, step.began + span.start_s, span.seconds, args)
+        for at, size in step.memory:
+            yield _event("C", rank, 0, "allocated in the step", ts=(step.began + at) * 1e6, args={"bytes": size})
 
 
 def _findings(rank: int, records: Sequence[StepRecord], findings: Sequence[Finding]) -> Iterator[Json]:
     times = {record.step: record.time for record in records}
-    for one in findings:
-        if one.rank == rank and one.step in times:
-            args: dict[str, Json] = {"cause": one.cause, "site": one.site, "explanation": one.explanation}
-            yield {**_event("i", rank, _STEPS, one.rule, ts=times[one.step] * 1e6, args=args), "s": "p"}
+    for finding in findings:
+        if finding.rank == rank and finding.step in times:
+            args: dict[str, Json] = {"cause": finding.cause, "site": finding.site, "explanation": finding.explanation}
+            yield {**_event("i", rank, _STEPS, finding.rule, ts=times[finding.step] * 1e6, args=args), "s": "p"}
 
 
 def _span(rank: int, thread: int, name: str, start_s: float, seconds: float, args: dict[str, Json]) -> Json:

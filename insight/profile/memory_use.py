@@ -1,4 +1,4 @@
-"""Memory over the run, and what it is made of where it is highest."""
+"""Memory over the run, and its parts at the peak."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ _ITEM_BYTES |= {"bfloat16": 2, "int16": 2, "uint16": 2, "int8": 1, "uint8": 1, "
 
 @dataclass(frozen=True, slots=True)
 class MemoryPart:
-    """One thing that takes memory where it is highest.
+    """One part of the memory at its peak.
 
     Args:
         kind: `parameters`, `gradients`, `optimizer`, `activations`.
-        site: The module whose outputs they are, for activations; empty for the whole model.
-        is_measured: False where the size follows from shapes alone.
+        site: The module that made them, for activations; empty for the whole model.
+        is_measured: False if the size follows from shapes alone.
     """
 
     kind: str
@@ -39,9 +39,9 @@ class MemoryUse:
     """Memory of one rank.
 
     Args:
-        steps, host_bytes, device_bytes: The course over the run; NaN where one was not recorded in a step.
-        host_peak_bytes, device_peak_bytes: The most of each, NaN where it was not recorded.
-        peak_step: Where that of the device was first reached; of the host without a device; -1 without both.
+        steps, host_bytes, device_bytes: Memory over the run; NaN in steps that did not record it.
+        host_peak_bytes, device_peak_bytes: The peaks; NaN if they were not recorded.
+        peak_step: First step at the device's peak, or at the host's without a device; -1 without both.
         parts: What is there at the moment of most memory within a step, the largest first. From the allocations of
             the steps that were looked at from inside, where there are some; else from the shapes of activations.
     """
@@ -65,7 +65,7 @@ def memory_use(
     first: int | None = None,
     last: int | None = None,
 ) -> MemoryUse:
-    """Memory of the rank between two steps; without points where the run has not recorded any."""
+    """Return the memory of the rank between two steps; without points if the run has not recorded any."""
 
     def read(name: str) -> dict[int, float]:
         found = store.series(run, ROOT_SITE, f"scalar/memory/{name}", rank=rank, first=first, last=last, limit=_MOST)
@@ -78,25 +78,25 @@ def memory_use(
     structure = store.structure(run, rank=rank)
     parts = (*_resident(store, run, rank, structure), *_transient(store, run, rank, structure, profiled))
     return MemoryUse(
-        rank,
-        steps,
-        tuple(host.get(step, float("nan")) for step in steps),
-        tuple(device.get(step, float("nan")) for step in steps),
-        max(host.values(), default=float("nan")),
-        max(peaks.values(), default=float("nan")),
-        max(decisive, key=lambda step: (decisive[step], -step)) if decisive else -1,
-        tuple(sorted(parts, key=lambda part: -part.size_bytes)),
+        rank=rank,
+        steps=steps,
+        host_bytes=tuple(host.get(step, float("nan")) for step in steps),
+        device_bytes=tuple(device.get(step, float("nan")) for step in steps),
+        host_peak_bytes=max(host.values(), default=float("nan")),
+        device_peak_bytes=max(peaks.values(), default=float("nan")),
+        peak_step=max(decisive, key=lambda step: (decisive[step], -step)) if decisive else -1,
+        parts=tuple(sorted(parts, key=lambda part: -part.size_bytes)),
     )
 
 
 def _resident(store: Store, run: str, rank: int, structure: Structure) -> Iterator[MemoryPart]:
-    """What lies there through the whole step: one storage is counted once, as are its gradient and its slots."""
-    is_told = len({info.storage for info in structure.parameters}) > 1  # which parameters share memory
-    once: dict[int | str, ParameterInfo] = {}
+    """Return the memory that is allocated through the whole step; count each storage, gradient and slot once."""
+    shows_sharing = len({info.storage for info in structure.parameters}) > 1  # which parameters share memory
+    unique: dict[int | str, ParameterInfo] = {}
     for info in structure.parameters:
-        once.setdefault(info.storage if is_told else info.site, info)
-    sizes = {info.site: _size(info) for info in once.values()}
-    trained = {info.site for info in once.values() if info.requires_grad and info.group is not None}
+        unique.setdefault(info.storage if shows_sharing else info.site, info)
+    sizes = {info.site: _size(info) for info in unique.values()}
+    trained = {info.site for info in unique.values() if info.requires_grad and info.group is not None}
     slots = [layout.sites for layout in store.layouts(run, rank=rank) if layout.subject.startswith("optimizer/")]
     found = {
         "parameters": sum(sizes.values()),
@@ -113,10 +113,10 @@ def _size(info: ParameterInfo) -> int:
 def _transient(
     store: Store, run: str, rank: int, structure: Structure, profiled: tuple[Profiled, ...]
 ) -> Iterator[MemoryPart]:
-    """What a step makes and lets go: by the module that made it."""
+    """Yield the memory that a step allocates and frees, by the module that allocated it."""
     sizes: dict[str, float] = {}
     if profiled:
-        highest = max(profiled, key=lambda one: one.peak_bytes)
+        highest = max(profiled, key=lambda step: step.peak_bytes)
         for holder in highest.holders:
             sizes[holder.site] = sizes.get(holder.site, 0.0) + holder.size_bytes
     else:
@@ -129,7 +129,7 @@ def _transient(
 
 
 def _outputs(store: Store, run: str, rank: int, structure: Structure) -> dict[str, float]:
-    """Bytes of the outputs of the modules without children, in the model's most frequent dtype."""
+    """Return the bytes of the outputs of the leaf modules, in the model's most frequent dtype."""
     leaves = {module.site for module in structure.modules if module.is_leaf}
     dtypes = [info.dtype for info in structure.parameters]
     item = _ITEM_BYTES.get(max(set(dtypes), key=dtypes.count), 4) if dtypes else 4

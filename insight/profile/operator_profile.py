@@ -1,4 +1,4 @@
-"""The operators of the steps that were looked at from inside: how often they ran, and what they took."""
+"""The operators of profiled steps: how often they ran, and what they cost."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ class Operator:
     """One operator in one phase, in a mean step.
 
     Args:
-        seconds: With the operators that it called.
-        self_s: Without them: these add up to the whole.
-        share: Of `self_s` among all operators.
-        size_bytes: What it has allocated.
+        seconds: Time including the operators that it called.
+        self_s: Time without them; these add up to the whole.
+        share: Share of all operators' `self_s`.
+        size_bytes: Bytes that it allocated.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who had allocated what was alive at the moment of most memory in a step."""
+    """An operator call whose memory was alive at the step's peak."""
 
     site: str
     operator: str
@@ -56,14 +56,14 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """One step that was looked at from inside.
+    """One profiled step.
 
     Args:
-        began: Unix seconds of its first moment.
-        left_out: Spans beyond those that were kept.
-        memory: (seconds since the first moment, bytes allocated since then and still alive).
-        peak_bytes: The most of these.
-        holders: Who held them then, the largest first.
+        began: Unix time of its start.
+        left_out: Number of spans that were not kept.
+        memory: (seconds since the start, bytes allocated since then and still alive).
+        peak_bytes: Peak of these bytes.
+        holders: Allocations that were alive at the peak, the largest first.
     """
 
     step: int
@@ -79,49 +79,57 @@ class Profiled:
 def profiled_steps(
     store: Store, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None
 ) -> tuple[Profiled, ...]:
-    """The newest steps between two that were looked at from inside, oldest first; empty where none was."""
+    """Return the newest profiled steps between two steps, oldest first; empty if there are none."""
     return tuple(_profiled(event) for event in _events(store, run, rank, first, last))
 
 
 def operator_table(
     store: Store, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None
 ) -> tuple[Operator, ...]:
-    """The operators of these steps by the time that they took themselves, the longest first."""
+    """Return the operators of these steps by their own time, the longest first."""
     events = _events(store, run, rank, first, last)
     sums: dict[tuple[str, str], list[float]] = {}
     for event in events:
         for name, phase, *numbers in _rows(event.data["table"]):
-            held = sums.setdefault((name, phase), [0.0] * 4)
-            for place, value in enumerate(numbers):
-                held[place] += value
-    whole = sum(held[2] for held in sums.values()) or 1.0
+            totals = sums.setdefault((name, phase), [0.0] * 4)
+            for column, value in enumerate(numbers):
+                totals[column] += value
+    whole = sum(totals[2] for totals in sums.values()) or 1.0
     made = (
-        Operator(name, phase, calls / len(events), s / len(events), own / len(events), own / whole, size / len(events))
-        for (name, phase), (calls, s, own, size) in sums.items()
+        Operator(
+            name=name,
+            phase=phase,
+            calls=calls / len(events),
+            seconds=total_s / len(events),
+            self_s=self_s / len(events),
+            share=self_s / whole,
+            size_bytes=size / len(events),
+        )
+        for (name, phase), (calls, total_s, self_s, size) in sums.items()
     )
-    return tuple(sorted(made, key=lambda one: -one.self_s))
+    return tuple(sorted(made, key=lambda operator: -operator.self_s))
 
 
 def _events(store: Store, run: str, rank: int, first: int | None, last: int | None) -> list[Event]:
-    found = [(int(one.data["step"]), one) for one in store.events(run, rank=rank, kind="operators", limit=_STEPS)]  # type: ignore[arg-type]  # the probe has written a number
-    return [one for step, one in found if (first is None or step >= first) and (last is None or step <= last)]
+    found = [(int(event.data["step"]), event) for event in store.events(run, rank=rank, kind="operators", limit=_STEPS)]  # type: ignore[arg-type]  # the probe has written a number
+    return [event for step, event in found if (first is None or step >= first) and (last is None or step <= last)]
 
 
 def _profiled(event: Event) -> Profiled:
     data: Mapping[str, Any] = event.data  # Any: a JSON document that the probe has written
     names, sites = data["names"], data["sites"]
     return Profiled(
-        int(data["step"]),
-        float(data["began"]),
-        float(data["seconds"]),
-        tuple(
+        step=int(data["step"]),
+        began=float(data["began"]),
+        seconds=float(data["seconds"]),
+        spans=tuple(
             Span(names[name], phase, sites[site], start, seconds, thread)
             for name, phase, site, start, seconds, thread in data["spans"]
         ),
-        int(data["left_out"]),
-        tuple((float(at), int(size)) for at, size in data["memory"]),
-        int(data["peak_bytes"]),
-        tuple(Holder(site, name, phase, int(size)) for site, name, phase, size in data["holders"]),
+        left_out=int(data["left_out"]),
+        memory=tuple((float(at), int(size)) for at, size in data["memory"]),
+        peak_bytes=int(data["peak_bytes"]),
+        holders=tuple(Holder(site, name, phase, int(size)) for site, name, phase, size in data["holders"]),
     )
 
 

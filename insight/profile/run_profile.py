@@ -12,15 +12,15 @@ from .step_split import Collective, RankTime, StepSplit, collectives, rank_times
 
 __all__ = ["Advice", "Profile", "advise", "profile", "render_profile"]
 
-#: A part is worth a word from this share of the step on: without it the training is 1.11 times as fast, by Amdahl's law
-#: (AFIPS 1967), and the least that people notice of a training is about a tenth (our choice).
+#: Share of the step from which a part is worth advice: without it the training is 1.11 times as fast, by Amdahl's law
+#: (AFIPS 1967), and people notice about a tenth (our choice).
 _WORTH = 0.1
 #: The backward pass computes two products for each one of the forward, so that both together take most of a healthy
 #: step; an optimizer that takes a quarter of it runs operation by operation, or over few weights' work. Our choice.
 _OPTIMIZER = 0.25
-#: What the monitor may take; the project's own target for every step of a language model.
+#: Share that the monitor may take: the project's own target for a language model.
 _MONITOR = 0.05
-#: A rank is slow when it works so much longer than the others: below lies what clocks and caches do. Our choice.
+#: Factor over the other ranks' own work; clocks and caches cause less. Our choice.
 _SLOW = 1.1
 #: Some steps are slow when one in twenty takes twice the usual time. Our choice.
 _UNEVEN = 2.0
@@ -36,8 +36,8 @@ class Advice:
 
     Args:
         kind: `data`, `communication`, `monitor`, `optimizer`, `evaluation`, `straggler`, `uneven`, `short_operators`.
-        share: Of the step that is at stake; the speed-up is at most 1 / (1 - share).
-        says: What was seen, with its numbers.
+        share: Share of the step that could be saved; the speed-up is at most 1 / (1 - share).
+        says: The observation, with its numbers.
         do: What to do about it.
     """
 
@@ -77,19 +77,19 @@ _WHAT_TO_DO = {
 def advise(
     splits: Sequence[StepSplit], ranks: Sequence[RankTime], operators: Sequence[Operator] = ()
 ) -> tuple[Advice, ...]:
-    """What is worth doing, the largest share first; empty where nothing is, or nothing was recorded."""
+    """Return what is worth doing, the largest share first; empty if nothing is."""
     found = [*_parts(splits), *_straggler(ranks), *_uneven(splits), *_short(operators)]
-    return tuple(sorted(found, key=lambda one: -one.share))
+    return tuple(sorted(found, key=lambda advice: -advice.share))
 
 
 def _parts(splits: Sequence[StepSplit]) -> Iterator[Advice]:
-    for kind, (worth, does, do) in _WHAT_TO_DO.items():
+    for kind, (worth, observation, remedy) in _WHAT_TO_DO.items():
         known = [(split.share(kind), split) for split in splits if np.isfinite(split.share(kind))]
         if not known:
             continue
-        share, split = max(known, key=lambda one: one[0])
+        share, split = max(known, key=lambda pair: pair[0])
         if share >= worth:
-            yield Advice(kind, share, split.rank, f"{share:.0%} of a step of {_ms(split.step_s)} {does}", do)
+            yield Advice(kind, share, split.rank, f"{share:.0%} of a step of {_ms(split.step_s)} {observation}", remedy)
 
 
 def _straggler(ranks: Sequence[RankTime]) -> Iterator[Advice]:
@@ -114,13 +114,13 @@ def _uneven(splits: Sequence[StepSplit]) -> Iterator[Advice]:
         steps = ", ".join(map(str, worst.slowest))
         share = 0.05 * (worst.slow_s - worst.step_s) / worst.step_s
         says = f"one step in twenty takes {_ms(worst.slow_s)} or more, usual is {_ms(worst.step_s)}; slowest: {steps}"
-        do = "look what happens there: data shards, checkpoints, evaluation, garbage collection, other processes"
-        yield Advice("uneven", min(share, 0.99), worst.rank, says, do)
+        remedy = "look what happens there: data shards, checkpoints, evaluation, garbage collection, other processes"
+        yield Advice("uneven", min(share, 0.99), worst.rank, says, remedy)
 
 
 def _short(operators: Sequence[Operator]) -> Iterator[Advice]:
-    short = [one for one in operators if one.calls and one.self_s / one.calls < _SHORT_S]
-    share, calls = sum(one.share for one in short), sum(one.calls for one in short)
+    short = [operator for operator in operators if operator.calls and operator.self_s / operator.calls < _SHORT_S]
+    share, calls = sum(operator.share for operator in short), sum(operator.calls for operator in short)
     if calls >= _MANY and share >= 0.5:
         says = f"{share:.0%} of the operators' time is in {calls:.0f} calls a step of less than {_SHORT_S * 1e6:.0f} us"
         yield Advice("short_operators", share, 0, says, "compile the step (jit, torch.compile), or use larger batches")
@@ -135,14 +135,14 @@ class Profile:
     """Where a run's time and memory go.
 
     Args:
-        splits: The typical step, a rank.
+        splits: The typical step of each rank.
         ranks: The ranks side by side, the slowest first; empty with one rank.
-        collectives: What they cost, of all ranks.
-        operators: Of the lowest rank that has looked at steps from inside; empty where none has.
-        profiled: These steps.
-        memory: A rank.
+        collectives: Their cost on all ranks.
+        operators: Those of the lowest rank with profiled steps; empty if there are none.
+        profiled: The profiled steps of that rank.
+        memory: The memory of each rank.
         advice: The largest gain first.
-        missing: What the run has not recorded, and what would record it: parts of the profile that are empty for that.
+        missing: What the run did not record, and how to record it.
     """
 
     run: str
@@ -157,10 +157,10 @@ class Profile:
 
 
 def profile(store: Store, run: Run, *, first: int | None = None, last: int | None = None) -> Profile:
-    """The profile of all ranks of the run.
+    """Return the profile of all ranks of the run.
 
     Args:
-        first, last: The steps that are looked at, both included; all by default.
+        first, last: The first and last step to profile; all by default.
     """
     splits = tuple(step_split(store, run.id, rank=rank, first=first, last=last) for rank in run.ranks)
     costs = tuple(cost for rank in run.ranks for cost in collectives(store, run.id, rank=rank, first=first, last=last))
@@ -172,38 +172,38 @@ def profile(store: Store, run: Run, *, first: int | None = None, last: int | Non
         memory_use(store, run.id, rank=rank, profiled=looked[rank], first=first, last=last) for rank in run.ranks
     )
     return Profile(
-        run.id,
-        splits,
-        ranks,
-        costs,
-        operators,
-        () if inside is None else looked[inside],
-        memory,
-        advise(splits, ranks, operators),
-        tuple(_missing(splits, operators, memory)),
+        run=run.id,
+        splits=splits,
+        ranks=ranks,
+        collectives=costs,
+        operators=operators,
+        profiled=() if inside is None else looked[inside],
+        memory=memory,
+        advice=advise(splits, ranks, operators),
+        missing=tuple(_missing(splits, operators, memory)),
     )
 
 
 def _missing(
     splits: tuple[StepSplit, ...], operators: tuple[Operator, ...], memory: tuple[MemoryUse, ...]
 ) -> list[str]:
-    told = []
+    lines = []
     if not any(split.steps for split in splits):
-        told.append("no step was timed: the subject `step_seconds` is off, or the run has no steps")
+        lines.append("no step was timed: the subject `step_seconds` is off, or the run has no steps")
     if not any(split.phases for split in splits):
-        told.append("no split of the step: the subject `time` is off, or the run is shorter than its cadence")
+        lines.append("no split of the step: the subject `time` is off, or the run is shorter than its cadence")
     if not operators:
-        told.append("no operators: configure `subjects: {operator: {first: 3}}`")
+        lines.append("no operators: configure `subjects: {operator: {first: 3}}`")
     if not any(use.steps for use in memory):
-        told.append("no memory: the subject `memory` is off")
-    return told
+        lines.append("no memory: the subject `memory` is off")
+    return lines
 
 
 _ROWS = 12
 
 
 def render_profile(profile: Profile) -> str:
-    """The profile in words: split, ranks, collectives, operators, memory, and what to do."""
+    """Return the profile as text: step split, ranks, collectives, operators, memory, and what to do."""
     parts = (_split(profile), _ranks(profile), _collectives(profile), _operators(profile), _memory(profile))
     lines = [line for part in (*parts, _advice_lines(profile)) for line in part]
     return "\n".join([f"profile of {profile.run}", *lines])
@@ -229,26 +229,27 @@ def _ranks(profile: Profile) -> Iterator[str]:
 def _collectives(profile: Profile) -> Iterator[str]:
     if profile.collectives:
         yield from ("", "collectives of a step: calls, bytes, time, of which waiting")
-        for one in profile.collectives[:_ROWS]:
-            times = f"{_duration(one.seconds):>10} {_duration(one.wait_s):>10}"
-            cost = f"{one.calls:6.1f} {_bytes(one.size_bytes):>10} {times}"
-            yield f"  rank {one.rank} {one.site:<28} {cost}"
+        for collective in profile.collectives[:_ROWS]:
+            times = f"{_duration(collective.seconds):>10} {_duration(collective.wait_s):>10}"
+            cost = f"{collective.calls:6.1f} {_bytes(collective.size_bytes):>10} {times}"
+            yield f"  rank {collective.rank} {collective.site:<28} {cost}"
 
 
 def _operators(profile: Profile) -> Iterator[str]:
     if profile.operators:
         yield from ("", f"operators of {len(profile.profiled)} steps: calls a step, own time, share, bytes allocated")
-        for one in profile.operators[:_ROWS]:
-            cost = f"{one.calls:7.1f} {_duration(one.self_s):>10} {one.share:6.1%} {_bytes(one.size_bytes):>10}"
-            yield f"  {one.phase:<10} {one.name:<32} {cost}"
+        for operator in profile.operators[:_ROWS]:
+            times = f"{_duration(operator.self_s):>10} {operator.share:6.1%}"
+            cost = f"{operator.calls:7.1f} {times} {_bytes(operator.size_bytes):>10}"
+            yield f"  {operator.phase:<10} {operator.name:<32} {cost}"
 
 
 def _memory(profile: Profile) -> Iterator[str]:
     for use in profile.memory:
         if use.steps:
             peaks = (("host", use.host_peak_bytes), ("device", use.device_peak_bytes))
-            said = ", ".join(f"{name} {_bytes(size)}" for name, size in peaks if np.isfinite(size))
-            yield from ("", f"memory of rank {use.rank}, most at step {use.peak_step}: {said}")
+            sizes = ", ".join(f"{name} {_bytes(size)}" for name, size in peaks if np.isfinite(size))
+            yield from ("", f"memory of rank {use.rank}, most at step {use.peak_step}: {sizes}")
         for part in use.parts[:_ROWS]:
             where = f" of {display_site(part.site)}" if part.kind == "activations" else ""
             how = "" if part.is_measured else "  (from shapes)"
@@ -258,11 +259,11 @@ def _memory(profile: Profile) -> Iterator[str]:
 def _advice_lines(profile: Profile) -> Iterator[str]:
     if profile.advice:
         yield from ("", "what to do:")
-        for number, one in enumerate(profile.advice, 1):
-            yield f"{number}. {one.says}"
-            yield f"   {one.do} (at most {1.0 / max(1.0 - one.share, 0.01):.2f} times as fast)"
+        for number, advice in enumerate(profile.advice, 1):
+            yield f"{number}. {advice.says}"
+            yield f"   {advice.do} (at most {1.0 / max(1.0 - advice.share, 0.01):.2f} times as fast)"
     if profile.missing:
-        yield from ("", "not recorded:", *(f"  {one}" for one in profile.missing))
+        yield from ("", "not recorded:", *(f"  {line}" for line in profile.missing))
 
 
 def _duration(seconds: float) -> str:

@@ -26,9 +26,9 @@ class StepSplit:
     Medians, since the first steps compile, fill caches and start workers.
 
     Args:
-        steps: How many steps have been timed.
+        steps: Number of timed steps.
         step_s: Median seconds of a step, from the end of the one before; NaN when nothing was timed.
-        slow_s: 95th percentile of the same.
+        slow_s: 95th percentile of a step's seconds.
         slowest: The steps that took longest, at most five, longest first.
         phases: Median seconds of `data`, `forward`, `backward`, `optimizer`, `evaluation` as far as recorded, and
             `other`: what of the steps whose split was recorded is in none of them; empty when the run has no split.
@@ -44,7 +44,7 @@ class StepSplit:
     inside: Mapping[str, float]
 
     def share(self, name: str) -> float:
-        """Share of the step that a phase, or a part of phases, takes; NaN where it is not known. All phases make 1."""
+        """Return the share of the step that a phase or part takes; NaN if unknown. All phases sum to 1."""
         seconds = self.phases.get(name, self.inside.get(name, float("nan")))
         whole = sum(self.phases.values()) or self.step_s
         return seconds / whole if whole > 0.0 else float("nan")
@@ -60,11 +60,11 @@ class StepSplit:
 def step_split(
     store: Store, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None
 ) -> StepSplit:
-    """The typical step of the rank between two steps; seconds are NaN where the run has not recorded them."""
+    """Return the typical step of the rank between two steps; seconds that were not recorded are NaN."""
     known = frozenset(store.metrics(run, rank=rank))
 
     def read(name: str) -> tuple[NDArray[np.int64], Floats]:
-        """Steps and finite values of one scalar."""
+        """Return the steps and finite values of one scalar."""
         metric = f"scalar/{name}"
         if metric not in known:
             return np.empty(0, np.int64), np.empty(0)
@@ -83,13 +83,13 @@ def step_split(
         phases["other"] = max(0.0, whole - sum(phases.values()))
     order = np.argsort(-seconds, kind="stable")[:5]
     return StepSplit(
-        rank,
-        len(seconds),
-        total if np.isfinite(total) else sum(phases.values()) or float("nan"),
-        float(np.percentile(seconds, 95)) if len(seconds) else float("nan"),
-        tuple(int(step) for step in steps[order]),
-        phases,
-        {name: medians[name] for name in INSIDE if np.isfinite(medians[name])},
+        rank=rank,
+        steps=len(seconds),
+        step_s=total if np.isfinite(total) else sum(phases.values()) or float("nan"),
+        slow_s=float(np.percentile(seconds, 95)) if len(seconds) else float("nan"),
+        slowest=tuple(int(step) for step in steps[order]),
+        phases=phases,
+        inside={name: medians[name] for name in INSIDE if np.isfinite(medians[name])},
     )
 
 
@@ -111,7 +111,7 @@ class Collective:
     Args:
         site: `operation/group`.
         seconds: From the call to the result.
-        wait_s: Of these, spent waiting for the result.
+        wait_s: Seconds of these spent waiting for the result.
     """
 
     rank: int
@@ -128,9 +128,9 @@ class RankTime:
 
     Args:
         own_s: Seconds on its own work; NaN where no split was recorded.
-        wait_s: Seconds waiting in collectives, those that a backward pass makes by itself among them.
+        wait_s: Seconds waiting in collectives, including those inside the backward pass.
         slowness: Own work over the median own work of the other ranks; NaN with one rank.
-        steps: How many steps it has timed: a rank that stopped early has fewer.
+        steps: Number of timed steps; a rank that stopped early has fewer.
     """
 
     rank: int
@@ -144,7 +144,7 @@ class RankTime:
 def collectives(
     store: Store, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None
 ) -> tuple[Collective, ...]:
-    """The collectives of the newest steps between two, the most expensive first; empty where none were recorded."""
+    """Return the collectives of the newest steps between two, the most expensive first; empty if none were recorded."""
     if not any(layout.subject == _SUBJECT for layout in store.layouts(run, rank=rank)):
         return ()
     sums: dict[str, list[float]] = {}
@@ -157,21 +157,23 @@ def collectives(
     made = (
         Collective(rank, site, *(total / len(steps) for total in totals)) for site, totals in sums.items() if totals[0]
     )
-    return tuple(sorted(made, key=lambda one: -one.seconds))
+    return tuple(sorted(made, key=lambda collective: -collective.seconds))
 
 
 def _add(sums: dict[str, list[float]], block: Block) -> None:
     columns = [block.layout.statistics.index(name) for name in ("bytes", "seconds", "wait_seconds")]
     present = np.ones(len(block.values), np.bool_) if block.present is None else block.present
-    for site, there, row in zip(block.layout.sites, present.tolist(), block.values[:, columns].tolist(), strict=True):
-        if there and not site.endswith("]"):  # further tensors of one call have its cost on the first
+    for site, is_present, row in zip(
+        block.layout.sites, present.tolist(), block.values[:, columns].tolist(), strict=True
+    ):
+        if is_present and not site.endswith("]"):  # further tensors of one call have its cost on the first
             totals = sums.setdefault(site, [0.0] * 4)
-            for place, value in enumerate((1.0, *row)):
-                totals[place] += value
+            for column, value in enumerate((1.0, *row)):
+                totals[column] += value
 
 
 def rank_times(splits: Sequence[StepSplit], costs: Sequence[Collective]) -> tuple[RankTime, ...]:
-    """The ranks side by side, the slowest first.
+    """Return the ranks side by side, the slowest first.
 
     Ranks that step together take the same time for a step; the one that the others wait for is the one that does more
     work of its own, or the same work more slowly, and waits least.
@@ -185,11 +187,16 @@ def rank_times(splits: Sequence[StepSplit], costs: Sequence[Collective]) -> tupl
         slowness = own[split.rank] / usual if usual > 0.0 else float("nan")
         wait_s = sum(cost.wait_s for cost in costs if cost.rank == split.rank) + hidden[split.rank]
         made.append(RankTime(split.rank, split.step_s, own[split.rank], wait_s, slowness, split.steps))
-    return tuple(sorted(made, key=lambda one: (-one.slowness if np.isfinite(one.slowness) else 0.0, one.rank)))
+    return tuple(
+        sorted(
+            made,
+            key=lambda rank_time: (-rank_time.slowness if np.isfinite(rank_time.slowness) else 0.0, rank_time.rank),
+        )
+    )
 
 
 def _hidden_waits(splits: Sequence[StepSplit]) -> dict[int, float]:
-    """By rank: seconds of its backward pass in which it waited for gradients of others, unseen.
+    """Return, by rank, the seconds of its backward pass in which it waited, unrecorded, for others' gradients.
 
     A backward pass that reduces on its way ends on all ranks together. Whoever began later has then had the shorter
     one, by as much; the rank with the shortest has waited least. Nothing is known of ranks that do not end together,

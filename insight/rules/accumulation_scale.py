@@ -1,17 +1,17 @@
-"""Micro-batch losses that are not divided by their number, or divided twice."""
+"""Micro-batch losses that are not divided by their number, or are divided twice."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import isfinite, log
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..event_fields import number
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: In logarithms of the number of micro-batches: the nearest of 1, m and 1/m, with room for auxiliary losses in between.
+#: Tolerance in logarithms of the number of micro-batches around 1, m and 1/m; auxiliary losses may shift the factor.
 _TOLERANCE = 0.25
 
 
@@ -21,17 +21,17 @@ def _accumulated(micro_batches: int, factor: float, reduction: str = "mean") -> 
 
 
 @dataclass(slots=True)
-class _Memory:
-    """What was said already."""
+class _AccumulationScaleState:
+    """The kinds of wrong scale that were reported."""
 
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
 @rule(
     "accumulation-scale",
     needs=("event/accumulation",),
     phase=LOSS,
-    memory=_Memory,
+    memory=_AccumulationScaleState,
     is_fact=True,
     is_optional=True,
     fires_on=(
@@ -47,14 +47,15 @@ class _Memory:
         Recording(structure=_MODEL, events=(_accumulated(4, 1.0, "sum"),)),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """With m backward passes a step, each of the mean over its micro-batch, the factor before them is 1 or 1/m^2.
+def check(context: StepContext, memory: _AccumulationScaleState) -> Iterator[Finding]:
+    """Report micro-batch losses that are undivided, or divided twice by their number.
 
-    The gradient of the whole batch's mean is the sum over its micro-batches of the mean of each, divided by m. The
-    probe knows both the value of the loss function and the value from which backward started, so that the factor is
-    read and not guessed.
+    The gradient of a batch's mean is the sum over its m micro-batches of the mean of each, divided by m. The probe
+    knows the value of the loss function and the value from which backward started, so it reads the factor between them
+    and estimates nothing. The rule fires when the factor is 1 or 1/m^2 instead of 1/m. Divide the loss of each
+    micro-batch by their number exactly once.
     """
-    for event in now.events("accumulation"):
+    for event in context.events("accumulation"):
         count, factor = number(event, "micro_batches"), number(event, "factor")
         if not (isfinite(count) and count > 1 and isfinite(factor) and factor > 0):
             continue
@@ -62,20 +63,20 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             continue
         power = log(factor * count) / log(count)  # 0 where it is right, 1 undivided, -1 divided twice
         kind = "undivided" if abs(power - 1) < _TOLERANCE else "divided twice" if abs(power + 1) < _TOLERANCE else ""
-        if kind and kind not in memory.said:
-            memory.said.add(kind)
-            yield _report(now, event, count, factor, kind)
+        if kind and kind not in memory.reported:
+            memory.reported.add(kind)
+            yield _report(context, event, count, factor, kind)
 
 
-def _report(now: Moment, event: Event, count: float, factor: float, kind: str) -> Finding:
-    return now.finding(
+def _report(context: StepContext, event: Event, count: float, factor: float, kind: str) -> Finding:
+    return context.finding(
         ROOT_SITE,
         "scalar/loss",
         {"micro_batches": count, "factor": factor, "expected_factor": 1 / count, "gradient_scale": factor * count},
         first_step=event.step,
-        place=0,
-        explanation=f"a step has {count:.0f} backward passes, each from {factor:.4g} times the mean loss of its "
-        f"micro-batch, which is {kind}: the gradient is {factor * count:.3g} times that of the whole batch",
-        advice=f"divide the loss of every micro-batch by {count:.0f} exactly once before backward(); look for a "
-        "trainer that divides it already",
+        position=0,
+        explanation=f"a step has {count:.0f} backward passes, and each starts from {factor:.4g} times the mean loss "
+        f"of its micro-batch ({kind}); the gradient is {factor * count:.3g} times that of the whole batch",
+        advice=f"divide the loss of each micro-batch by {count:.0f} exactly once before backward(); check whether "
+        "the trainer divides it already",
     )

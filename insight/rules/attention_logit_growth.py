@@ -6,34 +6,33 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..context.step_context import Moment
-from ..context.subject_table import Floats, Mask
+from ..context.step_context import StepContext
 from ..indicators.routing_collapse import LOST_LOGIT, SHARPER, SPAN
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import Lasting
+from ..running_statistics import Floats, Mask, PersistentRows
 
 _MODEL = chain("one:Dense", "attn:Attention", "two:Dense")
-#: Times what it was in the first look (our choice; healthy decoders of ours stayed below a logit of 9).
+#: Growth over the first look (our choice; our healthy decoders stayed below a logit of 9).
 _GROWN = 4.0
 _LASTING, _START = 2, 1
 
 
 @dataclass(slots=True)
-class _Memory:
-    """The largest logit of each row in the first look, and the share of its largest entropy that it had."""
+class _AttentionLogitGrowthState:
+    """The largest logit and the relative entropy of each row in the first look."""
 
     start: Floats = field(default_factory=lambda: np.zeros(0))
     entropy: Floats = field(default_factory=lambda: np.zeros(0))
     seen: Floats = field(default_factory=lambda: np.zeros(0))
-    lasting: Lasting = field(default_factory=Lasting)
+    lasting: PersistentRows = field(default_factory=PersistentRows)
 
 
 @rule(
     "attention-logit-growth",
     needs=("attention",),
     phase=FORWARD,
-    memory=_Memory,
+    memory=_AttentionLogitGrowthState,
     warm_up=_START + _LASTING,
     is_optional=True,
     fires_on=(
@@ -57,13 +56,15 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """In two looks in a row the largest attention logit is above 33 and 4 times the first, and the entropy at 60 %.
+def check(context: StepContext, memory: _AttentionLogitGrowthState) -> Iterator[Finding]:
+    """Report attention logits that have grown until one key gets everything.
 
-    From there on all keys but one are lost to rounding, and so are their gradients. The growth leads to divergence
-    (Dehghani et al. 2023, arXiv:2302.05442, section 2.1; Wortsman et al. 2023, arXiv:2309.14322, figure 1).
+    The rule fires when, in two looks in a row, the largest attention logit of a module is above 33 and above 4 times
+    its first value, and the entropy is below 60 % of its first value. At this distance all other keys are lost to
+    rounding, and so are their gradients. The growth leads to divergence (Dehghani et al. 2023, arXiv:2302.05442,
+    section 2.1; Wortsman et al. 2023, arXiv:2309.14322, figure 1). Normalise queries and keys before their product.
     """
-    table = now.table("attention")
+    table = context.table("attention")
     if table is None:
         return
     logits = np.abs(table.column("max_logit"))
@@ -72,10 +73,10 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     _learn_start(memory, logits, entropy, usable)
     grown = (logits > LOST_LOGIT) & (logits > _GROWN * memory.start) & (memory.seen > _START)
     grown &= ~(entropy > SHARPER * memory.entropy)  # where no entropy was recorded the logits decide
-    rows = memory.lasting.newly(grown, usable, now.step, records=_LASTING, steps=SPAN)
+    rows = memory.lasting.newly(grown, usable, context.step, records=_LASTING, steps=SPAN)
     for row in rows[:1]:
         site = table.rows.sites[row]
-        yield now.finding(
+        yield context.finding(
             site,
             "attention/max_logit",
             {
@@ -88,14 +89,14 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             severity="warning",
             first_step=memory.lasting.since(row),
             explanation=f"the largest attention logit of {display_site(site)} grew from {memory.start[row]:.3g} to "
-            f"{logits[row]:.3g}: beyond {LOST_LOGIT:.0f} the softmax gives everything to one key",
-            advice="normalise queries and keys before their product (QK-norm), check the factor 1 / sqrt(head size), "
-            "lower the rate, or add weight decay to their projections",
+            f"{logits[row]:.3g}; above {LOST_LOGIT:.0f} the softmax gives everything to one key",
+            advice="normalise queries and keys before their product (QK-norm), check the factor 1 / sqrt(head "
+            "size), lower the rate, or add weight decay to their projections",
             confidence=0.9,
         )
 
 
-def _learn_start(memory: _Memory, logits: Floats, entropy: Floats, usable: Mask) -> None:
+def _learn_start(memory: _AttentionLogitGrowthState, logits: Floats, entropy: Floats, usable: Mask) -> None:
     grown = (0, len(logits) - len(memory.start))
     memory.start, memory.seen = np.pad(memory.start, grown), np.pad(memory.seen, grown)
     memory.entropy = np.pad(memory.entropy, grown)

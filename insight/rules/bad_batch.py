@@ -1,4 +1,4 @@
-"""One batch that is unlike the others."""
+"""A single batch that is unlike the others."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -7,29 +7,29 @@ from math import isfinite, isnan, sqrt
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding, Severity
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..indicators.non_finite_sources import MissingValues
-from ..indicators.policy_training import SelfMade
+from ..indicators.policy_training import SelfMadeData
 from ..indicators.update_stability import LastStep
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import Usual
+from ..running_statistics import RobustBaseline
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
-#: Deviations from the run's own history, of the input and of the loss at once; each also twice as far out as anything
-#: before it, so that data whose batches are often strange is left alone.
+#: Deviations of input and loss from their history, and times the largest deviation before, so that data with many
+#: strange batches is not reported.
 _STRANGE, _UNHEARD = 8.0, 2.0
-#: Without anything strange about the input, the loss alone must be this far out.
+#: Deviations of the loss if the input is as usual.
 _ALONE = 20.0
 _WARM_UP, _PATIENCE = 16, 3
-#: So many such batches are reported; data of which more are strange is as it is.
+#: Batches that are reported; data with more strange ones is like that.
 _MOST = 3
 
 
 @dataclass(slots=True)
 class _Suspect:
-    """A batch that may be bad, until the batches after it have been seen."""
+    """A batch that may be bad, until later batches are known."""
 
     step: int
     loss: float
@@ -42,32 +42,32 @@ class _Suspect:
 
     @property
     def is_strange(self) -> bool:
-        """Whether the input is, and not the loss alone."""
+        """True if the input is strange, and not the loss alone."""
         return self.input_deviates > _STRANGE
 
 
 @dataclass(slots=True)
-class _Memory:
-    """The histories, how far out anything has ever been, and who is under suspicion."""
+class _BadBatchState:
+    """The histories of loss and input, their largest deviations, and the suspected batch."""
 
-    loss: Usual = field(default_factory=lambda: Usual(warm_up=_WARM_UP))
-    inputs: dict[str, Usual] = field(default_factory=dict)
+    loss: RobustBaseline = field(default_factory=lambda: RobustBaseline(warm_up=_WARM_UP))
+    inputs: dict[str, RobustBaseline] = field(default_factory=dict)
     farthest_loss: float = 0.0
     farthest_input: float = 0.0
     highest: float = -np.inf
     first: float = float("nan")
     last_step: LastStep = field(default_factory=LastStep)
     missing: MissingValues = field(default_factory=MissingValues)
-    self_made: SelfMade = field(default_factory=SelfMade)
+    self_made: SelfMadeData = field(default_factory=SelfMadeData)
     suspect: _Suspect | None = None
-    said: int = 0
+    reported: int = 0
 
 
 @rule(
     "bad-batch",
     needs=("scalar/loss", "batch"),
     phase=FORWARD,
-    memory=_Memory,
+    memory=_BadBatchState,
     warm_up=_WARM_UP,
     is_optional=True,
     fires_on=(
@@ -100,39 +100,50 @@ class _Memory:
         Recording({"scalar/loss": (2.0, 1.9, np.nan), " batch/nans": (3.0, 0.0, 1.0)}, _MODEL),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Input and loss are 8 deviations from their history in the same step, and come back within three.
+def check(context: StepContext, memory: _BadBatchState) -> Iterator[Finding]:
+    """Report a single batch that throws the loss.
 
-    Of the input its scale, mean, share of zeros and, of tokens, the divergence from the batches before are looked at.
-    Where the input is as usual the loss alone counts if it is 20 deviations out and above everything it ever was: then
-    it is the labels, and the report waits until it is known that it was a single batch. A strange input is reported at
-    once; where it stays it is no single batch, and the report is taken back: it becomes a notice.
+    The rule fires when input and loss are both 8 deviations from their history in the same step, and come back within
+    three. It looks at the scale and the mean of the input; of tokens, at their divergence from earlier batches and the
+    share of the most frequent one. If the input is as usual, the labels may be wrong: then the loss alone must be 20
+    deviations out and above everything before, and the finding waits until the next batches are normal again. A strange
+    input is reported at once; if later batches are as strange, the finding becomes a notice.
 
-    Input that holds NaN or infinity in the step in which the loss stops being finite needs no history, unless the loss
-    was finite over such input before: then the model is made for missing values. Batches of what a model's own acts
-    have brought are as unlike as those acts.
+    Input with NaN or infinity needs no history if the loss stops being finite in the same step. If the loss was finite
+    over such input before, the model is made for missing values, and nothing is reported. Batches that a model collects
+    by its own acts are left out: they change with the model.
+
+    Look at the batch: unscaled values, a broken file, shifted labels.
     """
-    loss = now.scalar("loss")
+    loss = context.scalar("loss")
     if loss is None:
         return
-    yield from memory.missing.look(now, isfinite(loss))
-    memory.self_made.learn(now)
-    if now.has_a_surrogate_loss or memory.self_made.is_so:
+    yield from memory.missing.look(context, isfinite(loss))
+    memory.self_made.learn(context)
+    if context.has_a_surrogate_loss or memory.self_made.is_self_made:
         return
-    deviates, what = _inputs(now, memory)
+    deviates, what = _inputs(context, memory)
     usual, known = memory.loss.value, len(memory.loss.history) >= _WARM_UP
     loss_deviates = memory.loss.update(loss) if isfinite(loss) else (np.inf if known else np.nan)
     memory.first = loss if isnan(memory.first) else memory.first
     rises = not loss - usual < 0.5 * max(memory.first - usual, 0.1 * abs(memory.first))
     was_ordinary = memory.last_step.is_ordinary
-    memory.last_step.learn(now)
-    yield from _judge(now, memory, loss, deviates)
+    memory.last_step.learn(context)
+    yield from _judge(context, memory, loss, deviates)
     candidate = known and rises and was_ordinary and memory.suspect is None
     if candidate and _is_suspect(memory, loss, deviates, loss_deviates):
-        batch = now.scalar("batch/id")
-        memory.suspect = _Suspect(now.step, loss, usual, loss_deviates, deviates, what, batch)
-        if memory.suspect.is_strange and memory.said < _MOST:
-            yield _report(now, memory.suspect, "; whether it is alone the next three steps tell", confidence=0.6)
+        batch = context.scalar("batch/id")
+        memory.suspect = _Suspect(
+            step=context.step,
+            loss=loss,
+            usual=usual,
+            loss_deviates=loss_deviates,
+            input_deviates=deviates,
+            what=what,
+            batch=batch,
+        )
+        if memory.suspect.is_strange and memory.reported < _MOST:
+            yield _report(context, memory.suspect, "; the next three steps show whether it is alone", confidence=0.6)
         return
     if isfinite(loss_deviates):
         memory.farthest_loss = max(memory.farthest_loss, loss_deviates)
@@ -140,20 +151,20 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     memory.highest = max(memory.highest, loss) if isfinite(loss) else memory.highest
 
 
-def _inputs(now: Moment, memory: _Memory) -> tuple[float, str]:
-    """The largest deviation of the input from its history, and in what."""
+def _inputs(context: StepContext, memory: _BadBatchState) -> tuple[float, str]:
+    """Return the largest deviation of the input from its history, and the name of that figure."""
     found = [(0.0, "")]
-    for name, value, is_log in _figures(now):
+    for name, value, is_log in _figures(context):
         if name not in memory.inputs:
-            memory.inputs[name] = Usual(is_log=is_log, warm_up=_WARM_UP)
+            memory.inputs[name] = RobustBaseline(is_log=is_log, warm_up=_WARM_UP)
         deviates = abs(memory.inputs[name].update(value))
         if isfinite(deviates):
             found.append((deviates, name))
     return max(found)
 
 
-def _figures(now: Moment) -> Iterator[tuple[str, float, bool]]:
-    tokens, table = now.table("batch/tokens"), now.table("batch")
+def _figures(context: StepContext) -> Iterator[tuple[str, float, bool]]:
+    tokens, table = context.table("batch/tokens"), context.table("batch")
     if tokens is not None and ROOT_SITE in tokens.rows.sites:
         row = tokens.rows.sites.index(ROOT_SITE)
         yield "divergence", tokens.value(row, "divergence"), True
@@ -166,14 +177,14 @@ def _figures(now: Moment) -> Iterator[tuple[str, float, bool]]:
         yield "mean", table.value(row, "mean") / max(scale, 1e-30), False
 
 
-def _is_suspect(memory: _Memory, loss: float, deviates: float, loss_deviates: float) -> bool:
+def _is_suspect(memory: _BadBatchState, loss: float, deviates: float, loss_deviates: float) -> bool:
     strange_loss = loss_deviates > max(_STRANGE, _UNHEARD * memory.farthest_loss)
     strange_input = deviates > max(_STRANGE, _UNHEARD * memory.farthest_input)
     alone = loss_deviates > max(_ALONE, _UNHEARD * memory.farthest_loss) and loss > memory.highest
     return (strange_loss and strange_input) or alone
 
 
-def _judge(now: Moment, memory: _Memory, loss: float, deviates: float) -> Iterator[Finding]:
+def _judge(context: StepContext, memory: _BadBatchState, loss: float, deviates: float) -> Iterator[Finding]:
     suspect = memory.suspect
     if suspect is None:
         return
@@ -182,25 +193,25 @@ def _judge(now: Moment, memory: _Memory, loss: float, deviates: float) -> Iterat
     input_is_back = suspect.is_strange and deviates < _STRANGE
     if is_back or input_is_back:
         memory.suspect = None
-        if memory.said < _MOST:
-            memory.said += 1
-            found = _report(now, suspect, confidence=0.9 if suspect.is_strange else 0.6)
+        if memory.reported < _MOST:
+            memory.reported += 1
+            found = _report(context, suspect, confidence=0.9 if suspect.is_strange else 0.6)
             yield replace(found, step=suspect.step) if suspect.is_strange else found  # when it was said already
     elif suspect.waited >= _PATIENCE:
         memory.suspect = None
-        if suspect.is_strange and memory.said < _MOST:
-            words = "; but so are those after it, which is no matter of a single batch"
-            yield _report(now, suspect, words, severity="info", confidence=0.1)
+        if suspect.is_strange and memory.reported < _MOST:
+            words = "; but later batches are outliers too, so this is not a single bad batch"
+            yield _report(context, suspect, words, severity="info", confidence=0.1)
     memory.farthest_loss = max(memory.farthest_loss, suspect.loss_deviates)
 
 
 def _report(
-    now: Moment, suspect: _Suspect, more: str = "", *, severity: Severity = "warning", confidence: float
+    context: StepContext, suspect: _Suspect, remark: str = "", *, severity: Severity = "warning", confidence: float
 ) -> Finding:
     strange = suspect.is_strange
     which = "" if suspect.batch is None else f" (batch {suspect.batch:.0f})"
     known = {} if suspect.batch is None else {"batch_id": suspect.batch}
-    return now.finding(
+    return context.finding(
         ROOT_SITE,
         "batch/l2_norm" if strange else "scalar/loss",
         {
@@ -212,16 +223,16 @@ def _report(
         },
         severity=severity,
         first_step=suspect.step,
-        place=0,
-        explanation=f"the batch of step {suspect.step}{which} is unlike the others: the loss was {suspect.loss:.4g} "
-        f"where {suspect.usual:.4g} is usual, "
+        position=0,
+        explanation=f"the batch of step {suspect.step}{which} is an outlier: its loss is {suspect.loss:.4g}, and "
+        f"{suspect.usual:.4g} is usual; "
         + (
-            f"and the {suspect.what} of its input {suspect.input_deviates:.0f} deviations from its history"
+            f"the {suspect.what} of its input is {suspect.input_deviates:.0f} deviations from its history"
             if strange
-            else "its input is as usual, so look at its labels"
+            else "its input is as usual, so its labels may be wrong"
         )
-        + more,
-        advice="look at this batch: values that are not scaled, a broken file, repeated or empty text, shifted labels; "
+        + remark,
+        advice="look at this batch for unscaled values, a broken file, repeated or empty text, or shifted labels; "
         "clip gradients so that one batch can do little harm",
         confidence=confidence,
     )

@@ -1,10 +1,10 @@
-"""Gradient clipping whose limit lies far below every gradient."""
+"""Gradient clipping with a limit far below every gradient."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 
@@ -16,19 +16,19 @@ _IN_A_ROW = 10
 
 
 @dataclass(slots=True)
-class _Memory:
+class _ClippingToNothingState:
     """For how many clippings in a row next to nothing was left."""
 
     streak: int = 0
     since: int = 0
-    is_said: bool = False
+    is_reported: bool = False
 
 
 @rule(
     "clipping-to-nothing",
     needs=("scalar/clip/coefficient",),
     phase=OPTIMIZER,
-    memory=_Memory,
+    memory=_ClippingToNothingState,
     warm_up=_IN_A_ROW,
     is_fact=True,
     is_optional=True,
@@ -40,31 +40,32 @@ class _Memory:
         Recording({"scalar/clip/coefficient": (1.0,) * 8 + (0.001,) + (1.0,) * 8}, _MODEL),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Ten clippings in a row have left less than a hundredth of the gradient.
+def check(context: StepContext, memory: _ClippingToNothingState) -> Iterator[Finding]:
+    """Report clipping that removes nearly the whole gradient.
 
-    Clipping is meant for rare spikes (Pascanu et al. 2013, arXiv:1211.5063, choose the limit from the norms' own
-    average). Here it scales every step: plain gradient descent stands still, and an adaptive optimizer no longer sees
-    how large its gradients are.
+    The rule fires when ten clippings in a row leave less than a hundredth of the gradient. Clipping is meant for rare
+    spikes (Pascanu et al. 2013, arXiv:1211.5063, choose the limit from the average of the norms). If it scales every
+    step, plain gradient descent stands still, and an adaptive optimizer no longer sees how large its gradients are.
+    Choose a limit near the usual norm of the gradient.
     """
-    coefficient = now.scalar("clip/coefficient")
+    coefficient = context.scalar("clip/coefficient")
     if coefficient is None or coefficient != coefficient:
         return
     memory.streak = memory.streak + 1 if coefficient < _NOTHING else 0
-    memory.since = now.step if memory.streak == 1 else memory.since
-    if memory.streak < _IN_A_ROW or memory.is_said:
+    memory.since = context.step if memory.streak == 1 else memory.since
+    if memory.streak < _IN_A_ROW or memory.is_reported:
         return
-    memory.is_said = True
-    norm = now.scalar("clip/norm")
-    yield now.finding(
+    memory.is_reported = True
+    norm = context.scalar("clip/norm")
+    yield context.finding(
         ROOT_SITE,
         "scalar/clip/coefficient",
         {"coefficient": coefficient, "norm": float("nan") if norm is None else norm, "in_a_row": memory.streak},
         severity="warning",
         first_step=memory.since,
-        place=0,
-        explanation=f"since step {memory.since} clipping has left {coefficient:.2g} of every gradient"
-        + ("" if norm is None else f", whose norm is {norm:.4g} before it"),
-        advice="choose a limit near the usual norm of the gradient, such as the median of clip/norm; if the loss is a "
-        "sum over the batch, make it a mean",
+        position=0,
+        explanation=f"since step {memory.since} clipping has left only {coefficient:.2g} of every gradient"
+        + ("" if norm is None else f"; the norm before clipping is {norm:.4g}"),
+        advice="choose a limit near the usual norm of the gradient, such as the median of clip/norm; if the loss is "
+        "a sum over the batch, make it a mean",
     )

@@ -1,9 +1,9 @@
-"""Outputs that depend on input which the model must not see yet."""
+"""Outputs that depend on input that the model must not see yet."""
 
 from collections.abc import Iterator
 
 from ...storage import ROOT_SITE, Event, Finding
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
@@ -20,7 +20,7 @@ def _checked(*, is_causal: bool | None, is_declared: bool = True) -> Event:
 @rule(
     "data-leak",
     needs=("record",),
-    asked_on=("event/causality",),
+    triggers=("event/causality",),
     phase=FORWARD,
     is_fact=True,
     fires_on=(Recording(structure=_MODEL, events=(_checked(is_causal=False),)),),
@@ -32,30 +32,29 @@ def _checked(*, is_causal: bool | None, is_declared: bool = True) -> Event:
         Recording(structure=_MODEL),
     ),
 )
-def check(now: Moment, memory: None) -> Iterator[Finding]:
-    """An output moves when input at a later position is changed.
+def check(context: StepContext, memory: None) -> Iterator[Finding]:
+    """Report outputs that change when a later input changes.
 
-    The check calls the model with its own batch, changed at single positions; it runs when the configuration asks for
-    it (`causality: true`), which says that the model is meant to be causal. Nothing is estimated: a causal model gives
-    the same numbers before the position that was changed, up to the noise between two equal calls.
+    The check calls the model with its own batch, changed at single positions. It runs when the configuration declares
+    the model causal (`causality: true`). The rule estimates nothing: before the changed position a causal model gives
+    the same numbers, up to the noise between two equal calls. Look at the attention mask, at convolutions without left
+    padding, and at operations along the positions.
     """
     del memory
-    for event in now.events("causality"):
+    for event in context.events("causality"):
         if event.data.get("is_causal") is not False or event.data.get("is_declared") is False:
             continue
         names = ("changed", "first_output", "difference", "noise", "positions")
         numbers = {name: float(value) for name in names if isinstance(value := event.data.get(name), int | float)}
-        yield now.finding(
+        yield context.finding(
             ROOT_SITE,
             "activation/mean",
             numbers,
             first_step=event.step,
-            place=0,
+            position=0,
             explanation=f"the output at position {numbers.get('first_output', 0):.0f} moves by "
-            f"{numbers.get('difference', 0):.3g} when the input at position {numbers.get('changed', 0):.0f} is "
-            f"changed: "
-            f"the model sees what it is to predict",
-            advice="look at the attention mask, at convolutions without left padding, at normalisation or pooling "
-            "along "
-            "the positions, and at targets among the inputs",
+            f"{numbers.get('difference', 0):.3g} when the input at position {numbers.get('changed', 0):.0f} changes; "
+            "the model sees what it is to predict",
+            advice="check the attention mask, convolutions without left padding, normalisation or pooling along the "
+            "positions, and targets among the inputs",
         )

@@ -1,26 +1,26 @@
-"""The step waits for data, or for whatever else the loop does between the step and the next forward."""
+"""A step that waits for data, or for other work between the optimizer and the next forward."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..event_fields import items
 from ..recording import Recording
 from ..rule import FORWARD, rule
 from ..running_statistics import Streak
 
-#: Of the step. Half of the time is common where a small model trains on a laptop and loads while it waits for nothing
-#: else; what is reported is a device that is idle for most of the time (our choice), in steps that can be felt.
+#: Share of the step, and seconds. A share of half is common when a small model trains on a laptop; the rule reports a
+#: device that is idle most of the time (our choice), in steps long enough to matter.
 _SHARE, _LEAST_S = 0.6, 0.015
 _LASTING = 2
 _WORK = ("time/forward_seconds", "time/backward_seconds", "time/optimizer_seconds")
 
 
 @dataclass(slots=True)
-class _Memory:
-    """How many measurements there were, for how many in a row the data took most of it, and the last evaluation.
+class _DataloaderBoundState:
+    """The number of measurements, for how many in a row the wait was too long, and the last evaluation.
 
     Attributes:
         least_work: Seconds that the work of a step took in the measurement in which it took least.
@@ -30,7 +30,7 @@ class _Memory:
     least_work: float = inf
     evaluated: int = -2
     streak: Streak = field(default_factory=Streak)
-    is_said: bool = False
+    is_reported: bool = False
 
 
 def _times(data: float, forward: float = 0.01) -> dict[str, tuple[float | None, ...]]:
@@ -46,18 +46,18 @@ def _busy(data: float, forward: float, *, times: float) -> dict[str, tuple[float
     return {name: (*values[:20], *busy[name][20:]) for name, values in calm.items()}
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    """Where no time is measured, and nothing evaluated."""
-    validation = [name for name in stretch.now.burst.logged if name.startswith("validation/")]
-    return Rest(stretch.until_scalar("time/data_seconds", *validation))
+def _skip_window(lookahead: Lookahead, memory: _DataloaderBoundState) -> SkipWindow | None:
+    """Skip records until a time is measured or the model is evaluated."""
+    validation = [name for name in lookahead.context.burst.logged if name.startswith("validation/")]
+    return SkipWindow(lookahead.until_scalar("time/data_seconds", *validation))
 
 
 @rule(
     "dataloader-bound",
     needs=("record", "scalar/time/data_seconds", "scalar/time/forward_seconds"),
     phase=FORWARD,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_DataloaderBoundState,
     warm_up=_LASTING + 1,
     is_optional=True,
     fires_on=(Recording(_times(0.1)),),
@@ -73,48 +73,51 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording(_times(0.001, 0.0001)),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """In two measurements in a row, means of ten steps, 60 % of a step passed before the forward began, 15 ms at least.
+def check(context: StepContext, memory: _DataloaderBoundState) -> Iterator[Finding]:
+    """Report steps that mostly wait between the optimizer and the next forward.
 
-    What is measured is the time from the end of the optimizer's step to the next forward: the loader's, and that of
-    whatever else the loop does there, such as logs and checkpoints, which nothing tells apart; the words say so.
-    The first measurement is left out: workers start and caches are filled. Other processes on the same cores make every
-    phase longer: by as much as the work of a step takes longer than it took when it took least, the 15 ms are more.
-    Evaluation has a time of its own; what is made ready for it
-    has not, so the step that follows one is not judged.
+    The rule fires when, in two measurements in a row (means of ten steps), 60 % of a step and at least 15 ms passed
+    between the end of the optimizer's step and the next forward. This time contains the loader and everything else that
+    the loop does there, such as logs and checkpoints; the monitor cannot separate them, and the finding says so.
+
+    The first measurement is left out: workers start and caches fill. Other processes on the same cores make every phase
+    longer, so the 15 ms grow with the work of a step, relative to its fastest measurement. Evaluation is timed
+    separately, but its preparation is not, so the step after an evaluation is not judged.
+
+    Time the loader alone first; then load in the background, or do the other work more rarely.
     """
-    data = now.scalar("time/data_seconds")
-    if _evaluates(now):
-        memory.evaluated = now.step
-    forward = now.scalar("time/forward_seconds")
-    if data is None or not forward or memory.is_said or now.step - memory.evaluated <= 1:
+    data = context.scalar("time/data_seconds")
+    if _evaluates(context):
+        memory.evaluated = context.step
+    forward = context.scalar("time/forward_seconds")
+    if data is None or not forward or memory.is_reported or context.step - memory.evaluated <= 1:
         return  # without a forward of the whole model nothing tells where its data was there
     memory.seen += 1
-    work = sum(now.scalar(name) or 0.0 for name in _WORK)
+    work = sum(context.scalar(name) or 0.0 for name in _WORK)
     step, memory.least_work = data + work, min(memory.least_work, work)
     is_bound = memory.seen > 1 and data > max(_SHARE * step, _LEAST_S * work / memory.least_work)
-    if memory.streak.update(is_bound, now.step) < _LASTING:
+    if memory.streak.update(is_bound, context.step) < _LASTING:
         return
-    memory.is_said = True
-    yield now.finding(
+    memory.is_reported = True
+    yield context.finding(
         ROOT_SITE,
         "scalar/time/data_seconds",
         {"data_s": data, "step_s": step, "share": data / step, "limit": _SHARE},
         severity="warning",
         first_step=memory.streak.since,
-        place=0,
-        explanation=f"{data * 1e3:.3g} of the {step * 1e3:.3g} ms of a step, {data / step:.0%}, pass between "
-        "the optimizer's step and the next forward: in the loader, or in whatever else the loop does there (logs, "
-        "checkpoints, metrics); the two are not told apart",
-        advice="time the loader's next() alone to see which it is; if the loader: load in the background (num_workers, "
-        "prefetch_factor, pinned memory), decode and resize once and store the result, or move the augmentation to the "
-        "device; if the loop: do that more rarely, or in a thread",
+        position=0,
+        explanation=f"{data * 1e3:.3g} of the {step * 1e3:.3g} ms of a step ({data / step:.0%}) pass between the "
+        "optimizer's step and the next forward: in the loader, or in whatever else the loop does there (logs, "
+        "checkpoints, metrics); the monitor cannot tell the two apart",
+        advice="time the loader's next() alone to see which it is; for the loader, load in the background "
+        "(num_workers, prefetch_factor, pinned memory), decode and resize once and store the result, or move the "
+        "augmentation to the device; for the loop, do that work more rarely, or in a thread",
         confidence=0.8,
     )
 
 
-def _evaluates(now: Moment) -> bool:
-    """Whether the model was evaluated in this record's step, or right after it."""
-    modes = [mode for event in now.events("forward_modes") for mode in items(event, "forwards")]
-    is_told = any(mode.get("training") is False for mode in modes)
-    return is_told or any(name.startswith("validation/") for name in now.record.scalars)
+def _evaluates(context: StepContext) -> bool:
+    """Return whether the model was evaluated in this record's step, or right after it."""
+    modes = [mode for event in context.events("forward_modes") for mode in items(event, "forwards")]
+    has_evaluated = any(mode.get("training") is False for mode in modes)
+    return has_evaluated or any(name.startswith("validation/") for name in context.record.scalars)

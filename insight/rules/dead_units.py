@@ -7,64 +7,63 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..context.record_burst import Alike
-from ..context.step_context import Moment, Rest, Stretch
-from ..context.subject_table import Floats, Mask, Table, some
+from ..context.record_burst import StackedSubject
+from ..context.step_context import Lookahead, SkipWindow, StepContext
+from ..context.subject_table import Table, some
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import Lasting, Streaks, Window
+from ..running_statistics import Floats, Mask, PersistentRows, Streaks, Window
 
 _MODEL = chain("one:Dense", "relu:ReLU", "two:Dense")
 _BARE = chain("one:Dense", "two:Dense")
 #: Share of zeros from which a layer is dead. Large trained ReLU layers are up to 99 % sparse and healthy (Li et al.
-#: 2022,
-#: arXiv:2210.06313, fig. 1), so nothing below that can be an alarm.
+#: 2022, arXiv:2210.06313, fig. 1), so a lower limit would raise false alarms.
 _DEAD = 0.999
 _LASTING = 10
-#: Share of the units that have been zero in every look of late, and in how many judgements; layers that a step too
-#: large has hit lose nearly all of them, and healthy ones of ours that start so stay below a third (our choice).
+#: Share of the units that have been zero in every recent look, number of judgements, and steps. Layers hit by one step
+#: that was too large lose nearly all units; our healthy layers stay below a third (our choice).
 _DEAD_UNITS, _LOOKS, _SPAN = 0.6, 2, 5
-#: Units that fall silent by and by while the loss goes on falling are the sparsity that training brings (Li et al.):
-#: the loss must rise by 5 % and 3 of its spreads before their silence is a harm.
+#: Rise of the loss that makes silent units a harm, as a share and in spreads: units that fall silent while the loss
+#: falls are the sparsity that training brings (Li et al.).
 _RISE, _SPREADS = 0.05, 3.0
-#: A flag or an auxiliary loss may well be zero; a layer has more values.
+#: Fewest values of a judged output; a flag or an auxiliary loss may well be zero.
 _FEWEST = 16
-#: Modules whose business it is to put out zeros.
+#: Modules that put out zeros by design.
 _ZEROING = ("drop", "identity", "embedding", "mask", "pad", "loss", "onehot")
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Since when each output has been all zero, which were reported, and the loss when a layer's units last fired."""
+class _DeadUnitsState:
+    """Since when each output has been zero, what was reported, and the loss when each layer's units last fired."""
 
     streaks: Streaks = field(default_factory=Streaks)
-    said: set[int] = field(default_factory=set)
-    below: Lasting = field(default_factory=Lasting)
-    units: Lasting = field(default_factory=Lasting)
+    reported: set[int] = field(default_factory=set)
+    below: PersistentRows = field(default_factory=PersistentRows)
+    units: PersistentRows = field(default_factory=PersistentRows)
     losses: Window = field(default_factory=lambda: Window(10))
     loss_alive: Floats = field(default_factory=lambda: np.zeros(0))
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    """While every output is somewhere above zero and no layer is zero throughout."""
-    table = stretch.now.table("activation")
-    if memory.streaks.are_running or memory.below.streaks.are_running or table is None or table.alike is None:
+def _skip_window(lookahead: Lookahead, memory: _DeadUnitsState) -> SkipWindow | None:
+    """Skip records while every output is somewhere above zero and no layer is zero throughout."""
+    table = lookahead.context.table("activation")
+    if memory.streaks.are_running or memory.below.streaks.are_running or table is None or table.stacked is None:
         return None
-    alive = table.alike.known("alive", table.rows, _until_silent)[table.place]
+    alive = table.stacked.known("alive", table.rows, _until_silent)[table.index]
 
     def learn(records: int) -> None:
-        for loss in stretch.known("loss", records):
+        for loss in lookahead.known("loss", records):
             memory.losses.add(loss)
 
-    return Rest(min(stretch.until("activation/units"), alive), learn)
+    return SkipWindow(min(lookahead.until("activation/units"), alive), learn)
 
 
 @rule(
     "dead-units",
     needs=("activation",),
     phase=FORWARD,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_DeadUnitsState,
     warm_up=_LASTING,
     fires_on=(
         Recording({"relu activation/zeros": (64,) * 12, "relu activation/min": 0, "relu activation/max": 0}, _MODEL),
@@ -110,38 +109,43 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording({"one activation/zeros": (64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "one activation/min": 0}, _MODEL),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """A layer's output has been zero in 99.9 % of its values for 10 records, or 60 % of its units in every look.
+def check(context: StepContext, memory: _DeadUnitsState) -> Iterator[Finding]:
+    """Report layers whose output stays zero, and layers most of whose units never fire.
 
-    Behind it no gradient flows, so it does not come back by itself. Judged by the whole tensor and, where units are
-    looked at, by the share of them that have not fired in any look of late, in two such judgements in a row; units that
-    fired before must have taken the loss up with them, for a network may grow sparse as it learns. A ReLU that is a
-    function and no module is not seen; a layer before the last that is nowhere above zero, and whose weights have had
-    gradients of exactly zero for 10 records, tells the same where no module behind it does. Of layers that died
-    together the first in call order is reported, for the others may only pass its zeros on.
+    The rule fires when 99.9 % of a layer's output has been zero for 10 records, or when 60 % of its units have not
+    fired in any recent look, in two judgements in a row. No gradient flows behind such units, so they do not come back.
+    Units that fired before count only if the loss rose with their silence, since a network may grow sparse as it
+    learns.
+
+    A ReLU that is a function and not a module has no output of its own. The rule then judges the layer before it: an
+    output that is nowhere above zero, with weights whose gradients have been exactly zero for 10 records. The last
+    layer is left out. Of layers that died together the first in call order is reported; the others may only pass its
+    zeros on.
+
+    Look at the bias of the layer before, and for one update that was far too large.
     """
-    table = now.table("activation")
+    table = context.table("activation")
     if table is None:
         return
-    yield from _dead_units(now, memory)
-    yield from _below_zero(now, memory, table)
+    yield from _dead_units(context, memory)
+    yield from _below_zero(context, memory, table)
     dead = _dead(table)
     if dead is None and not memory.streaks.are_running:
         return
     dead = np.zeros(len(table.values), dtype=np.bool_) if dead is None else dead
-    lengths = memory.streaks.update(dead, table.present, now.step)
+    lengths = memory.streaks.update(dead, table.present, context.step)
     if not some(dead):
         return
-    rows = [int(row) for row in np.flatnonzero(lengths >= _LASTING) if row not in memory.said]
-    memory.said.update(rows)
-    rows = [row for row in rows if not any(word in now.anatomy.kind(table.rows.sites[row]) for word in _ZEROING)]
+    rows = [int(row) for row in np.flatnonzero(lengths >= _LASTING) if row not in memory.reported]
+    memory.reported.update(rows)
+    rows = [row for row in rows if not any(word in context.model.kind(table.rows.sites[row]) for word in _ZEROING)]
     if rows:
-        yield _report(now, table, memory, rows[0], len(rows), dead)
+        yield _report(context, table, memory, rows[0], len(rows), dead)
 
 
-def _below_zero(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]:
-    """A layer that is nowhere above zero and learns nothing, though others do."""
-    highest, gradient = table.column("max"), now.table("gradient")
+def _below_zero(context: StepContext, memory: _DeadUnitsState, table: Table) -> Iterator[Finding]:
+    """Yield a finding for a layer that is nowhere above zero and gets no gradient, though others do."""
+    highest, gradient = table.column("max"), context.table("gradient")
     below: Mask = (highest <= 0) & table.present
     if gradient is None or not (some(below) or memory.below.streaks.are_running):
         return
@@ -153,55 +157,55 @@ def _below_zero(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]
         for at in np.flatnonzero(below):
             site = table.rows.sites[at]
             stuck = norms.get(f"{site}.weight") == 0.0 and gradient.norm > 0.0
-            is_last = now.anatomy.order(site) == now.anatomy.last_layer
-            stuck = stuck and not _has_zeros_behind(now, table, site)
-            below[at] = stuck and now.anatomy.is_linear_map(f"{site}.weight") and not is_last
-    rows = memory.below.newly(below, table.present, now.step, records=_LASTING)
+            is_last = context.model.order(site) == context.model.last_layer
+            stuck = stuck and not _has_zeros_behind(context, table, site)
+            below[at] = stuck and context.model.is_linear_map(f"{site}.weight") and not is_last
+    rows = memory.below.newly(below, table.present, context.step, records=_LASTING)
     for row in rows[:1]:
         site, since = table.rows.sites[row], memory.below.since(row)
-        yield now.finding(
+        yield context.finding(
             site,
             "activation/max",
             {"max": float(highest[row]), "records": memory.below.length(row), "modules": len(rows)},
             first_step=since,
-            explanation=f"since step {since} the output of {display_site(site)} is at most {highest[row]:.3g}, and the "
-            "gradient of its weights is exactly zero: the ReLU behind it passes nothing on and nothing back",
-            advice="look at its bias and weights: a large negative bias, or one update that was far too large, does "
-            "this; start again from before it with a lower rate, or use LeakyReLU or GELU",
+            explanation=f"since step {since} the output of {display_site(site)} is at most {highest[row]:.3g}, and "
+            "the gradient of its weights is exactly zero; the ReLU behind it passes nothing forward and nothing back",
+            advice="look for a large negative bias, or for one update that was far too large; restart from before "
+            "it with a lower rate, or use LeakyReLU or GELU",
             confidence=0.95,
         )
 
 
-def _has_zeros_behind(now: Moment, table: Table, site: str) -> bool:
-    """Whether a module that takes what the site puts out makes zeros of all of it: then that one is told of."""
-    rows = [table.rows.sites.index(name) for name in now.anatomy.consumers(site) if name in table.rows.sites]
+def _has_zeros_behind(context: StepContext, table: Table, site: str) -> bool:
+    """Return whether a module that takes the site's output makes zeros of all of it, and so is reported itself."""
+    rows = [table.rows.sites.index(name) for name in context.model.consumers(site) if name in table.rows.sites]
     return any(table.value(row, "zeros") >= _DEAD * table.value(row, "size") for row in rows)
 
 
 def _dead(table: Table) -> Mask | None:
     """`(rows,)` True where the whole output is zero; None where no row has so many zeros."""
-    if table.alike is not None and not table.alike.known("zeros", table.rows, _has_zeros)[table.place]:
+    if table.stacked is not None and not table.stacked.known("zeros", table.rows, _has_zeros)[table.index]:
         return None
     size = table.column("size")
     dead: Mask = table.column("zeros") >= _DEAD * size
     return dead & (table.column("min") >= 0) & (size >= _FEWEST) if some(dead) else None
 
 
-def _until_silent(alike: Alike) -> list[int]:
-    """By record, how many from it on have every output somewhere above zero and no layer that is zero throughout."""
-    silent: Mask = (alike.columns("zeros") >= _DEAD * alike.columns("size")) | (alike.columns("max") <= 0)
-    ends = [*np.flatnonzero(silent.any(axis=1)).tolist(), len(alike)]
-    return [ends[bisect_left(ends, at)] - at for at in range(len(alike))]
+def _until_silent(stacked: StackedSubject) -> list[int]:
+    """Return, by record, for how many records from it on every layer fires somewhere."""
+    silent: Mask = (stacked.columns("zeros") >= _DEAD * stacked.columns("size")) | (stacked.columns("max") <= 0)
+    ends = [*np.flatnonzero(silent.any(axis=1)).tolist(), len(stacked)]
+    return [ends[bisect_left(ends, at)] - at for at in range(len(stacked))]
 
 
-def _has_zeros(alike: Alike) -> list[bool]:
-    """By record, whether any row has so many zeros that it may be dead."""
-    zeros: Mask = alike.columns("zeros") >= _DEAD * alike.columns("size")
+def _has_zeros(stacked: StackedSubject) -> list[bool]:
+    """Return, by record, whether any row has enough zeros to be dead."""
+    zeros: Mask = stacked.columns("zeros") >= _DEAD * stacked.columns("size")
     return [bool(row.any()) for row in zeros]
 
 
-def _dead_units(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    loss, table = now.scalar("loss"), now.table("activation/units")
+def _dead_units(context: StepContext, memory: _DeadUnitsState) -> Iterator[Finding]:
+    loss, table = context.scalar("loss"), context.table("activation/units")
     if loss is not None:
         memory.losses.add(loss)
     if table is None:
@@ -212,43 +216,45 @@ def _dead_units(now: Moment, memory: _Memory) -> Iterator[Finding]:
         grown = len(share) - len(memory.loss_alive)
         memory.loss_alive = np.pad(memory.loss_alive, (0, grown), constant_values=np.nan)
     memory.loss_alive[judged & (share < _DEAD_UNITS)] = memory.losses.median()
-    dead = (share >= _DEAD_UNITS) & ~(np.isfinite(memory.loss_alive) & ~_harmed(now, memory))
-    rows = memory.units.newly(dead, judged, now.step, records=_LOOKS, steps=_SPAN)
+    dead = (share >= _DEAD_UNITS) & ~(np.isfinite(memory.loss_alive) & ~_harmed(context, memory))
+    rows = memory.units.newly(dead, judged, context.step, records=_LOOKS, steps=_SPAN)
     for row in rows[:1]:
         site = table.rows.sites[row]
-        yield now.finding(
+        yield context.finding(
             site,
             "activation/units/dead_share",
             {"dead_share": float(share[row]), "limit": _DEAD_UNITS, "modules": len(rows)},
             severity="warning",
             first_step=memory.units.since(row),
-            explanation=f"{share[row]:.0%} of the units of {display_site(site)} have not fired in any look since step "
-            f"{memory.units.since(row)} or earlier: no gradient passes them, and they do not come back by themselves",
-            advice="look at the bias of the layer before it and at the largest updates so far; start again with a "
-            "lower rate, another initialisation, or with LeakyReLU or GELU",
+            explanation=f"{share[row]:.0%} of the units of {display_site(site)} have not fired in any look since "
+            f"step {memory.units.since(row)} or earlier; they get no gradient and do not come back by themselves",
+            advice="check the bias of the layer before it and the largest updates so far; restart with a lower "
+            "rate, another initialisation, or with LeakyReLU or GELU",
             confidence=0.8,
         )
 
 
-def _harmed(now: Moment, memory: _Memory) -> Mask:
+def _harmed(context: StepContext, memory: _DeadUnitsState) -> Mask:
     """`(rows,)` Whether the loss lies above what it was when the row's units still fired; True where none can tell."""
     newest = memory.losses.newest(3)
-    if len(newest) < 3 or now.has_a_surrogate_loss:
+    if len(newest) < 3 or context.has_a_surrogate_loss:
         return np.ones(len(memory.loss_alive), dtype=np.bool_)
     rise = np.maximum(_RISE * np.abs(memory.loss_alive), _SPREADS * memory.losses.noise())
     return np.asarray(sorted(newest)[1] > memory.loss_alive + rise, dtype=np.bool_)
 
 
-def _report(now: Moment, table: Table, memory: _Memory, row: int, together: int, dead: Mask) -> Finding:
+def _report(
+    context: StepContext, table: Table, memory: _DeadUnitsState, row: int, together: int, dead: Mask
+) -> Finding:
     site = table.rows.sites[row]
     share = table.value(row, "zeros") / table.value(row, "size")
-    sources = [name for name in now.anatomy.inputs(site) if name in table.rows.sites]
+    sources = [name for name in context.model.inputs(site) if name in table.rows.sites]
     fed = {name: table.value(table.rows.sites.index(name), "max") for name in sources}
     why = (
         "; ".join(f"its input from {name} is at most {high:.3g}" for name, high in fed.items())
         or "its input is unknown"
     )
-    return now.finding(
+    return context.finding(
         site,
         "activation/zeros",
         {
@@ -261,10 +267,9 @@ def _report(now: Moment, table: Table, memory: _Memory, row: int, together: int,
         },
         first_step=int(memory.streaks.since[row]),
         explanation=f"{share:.1%} of the output of {display_site(site)} has been exactly zero for "
-        f"{memory.streaks.lengths[row]} records, so no gradient passes it and nothing before it learns through it; "
-        f"{why}",
-        advice="look at the bias and the weights of the layer before it: a large negative bias, or one update that "
-        "was far "
-        "too large, does this; start again from before it with a lower rate, or use LeakyReLU or GELU",
+        f"{memory.streaks.lengths[row]} records; it passes no gradient, so the layers before it learn nothing "
+        f"through it; {why}",
+        advice="check the bias and the weights of the layer before it for a large negative bias, or for one update "
+        "that was far too large; restart from before it with a lower rate, or use LeakyReLU or GELU",
         confidence=0.95,
     )

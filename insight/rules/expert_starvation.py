@@ -6,26 +6,26 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..context.step_context import Moment, Rest, Stretch
-from ..context.subject_table import Floats, Mask, Table
+from ..context.step_context import Lookahead, SkipWindow, StepContext
+from ..context.subject_table import Table
 from ..indicators.routing_collapse import ALWAYS, COLLAPSED, EXPECTED, SPAN, Dispatch
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import Lasting
+from ..running_statistics import Floats, Mask, PersistentRows
 
 _MODEL = chain("one:Dense", "gate:Linear", "two:Dense")
 _LASTING = 2
-#: A balancing loss that works raises the belief from look to look.
+#: Growth of the router's probability from look to look under a working balancing loss.
 _RISES = 1.05
-#: Times the even share of its belief, from which a router would have chosen the expert for some token.
+#: Times an even share of the router's probability; with more, the router would have chosen the expert for some token.
 _BELIEVED = 0.6
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Since when each expert has had nothing, and which were reported."""
+class _ExpertStarvationState:
+    """Since when each expert has had no token, and which experts were reported."""
 
-    lasting: Lasting = field(default_factory=Lasting)
+    lasting: PersistentRows = field(default_factory=PersistentRows)
     at_first: Floats = field(default_factory=lambda: np.zeros(0))
     dispatch: Dispatch = field(default_factory=Dispatch)
     uncalled: dict[str, int] = field(default_factory=dict)
@@ -43,18 +43,18 @@ def _loads(*first: float) -> dict[str, tuple[float | None, ...] | float]:
     }
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    """Where there are no routers."""
-    is_there = stretch.carries("router") or stretch.carries("router/expert")
-    return None if is_there or stretch.now.known_sites("router/expert") else stretch.whole
+def _skip_window(lookahead: Lookahead, memory: _ExpertStarvationState) -> SkipWindow | None:
+    """Skip all records of a model without routers."""
+    is_there = lookahead.carries("router") or lookahead.carries("router/expert")
+    return None if is_there or lookahead.context.known_sites("router/expert") else lookahead.whole
 
 
 @rule(
     "expert-starvation",
     needs=("router/expert", "router", "activation"),
     phase=FORWARD,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_ExpertStarvationState,
     warm_up=_LASTING,
     is_fact=True,
     is_optional=True,
@@ -79,28 +79,30 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording(_loads(0.0, 0.0, 0.0, 0.0, 0.0) | {"gate router/load_entropy": 0.1}, _MODEL),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """In two looks in a row an expert got none of the tokens, where an even load would have given it 16 or more.
+def check(context: StepContext, memory: _ExpertStarvationState) -> Iterator[Finding]:
+    """Report experts that get no tokens.
 
-    And the router believes in it no more than before: a balancing loss that is at work raises its probability. An
-    expert that it believes in about as in the others, and never chooses, is kept from it; where experts are modules it
-    is enough that it was not called in the first 8 steps. Such an expert has no gradient and never comes back by
-    itself. Where most experts starve the router has collapsed,
-    which is another rule's word.
+    The rule fires when, in two looks in a row, an expert got none of the tokens although an even load would have given
+    it 16 or more, and the router's probability for it has not risen: a working balancing loss raises it. It also fires
+    for an expert that has about an even share of the router's probability and is never chosen; for experts that are
+    modules, 8 steps without a call from the start are enough.
+
+    Such an expert gets no gradient and never comes back by itself. If most experts starve, the router has collapsed,
+    which another rule reports. Raise the balancing loss, or look for a mask that keeps the tokens away.
     """
-    table, routers = now.table("router/expert"), now.table("router")
+    table, routers = context.table("router/expert"), context.table("router")
     if table is not None:
         memory.belief.update(zip(table.rows.sites, _shares_of_belief(table).tolist(), strict=True))
-    yield from _never_called(now, memory)
+    yield from _never_called(context, memory)
     if table is None or routers is None:
         return
     starved = table.present & (table.column("load") == 0) & _are_fed(table, routers)
     starved &= ~_recovers(memory, table, starved) | _is_barred(table)
-    rows = memory.lasting.newly(starved, table.present, now.step, records=_LASTING, steps=SPAN)
+    rows = memory.lasting.newly(starved, table.present, context.step, records=_LASTING, steps=SPAN)
     if not rows:
         return
     site, row = table.rows.sites[rows[0]], rows[0]
-    yield now.finding(
+    yield context.finding(
         site,
         "router/expert/load",
         {
@@ -111,10 +113,10 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         },
         severity="warning",
         first_step=memory.lasting.since(row),
-        explanation=f"{display_site(site)} has had no token since step {memory.lasting.since(row)}, so its parameters "
-        "get no gradient and it will not come back by itself"
-        + (f"; {len(rows) - 1} other experts are like it" if len(rows) > 1 else ""),
-        advice="raise the balancing loss, add noise to the router's logits while it learns, or start the expert anew "
+        explanation=f"{display_site(site)} has had no token since step {memory.lasting.since(row)}; its parameters "
+        "get no gradient, and it will not come back by itself"
+        + (f"; {len(rows)} experts starve together" if len(rows) > 1 else ""),
+        advice="raise the balancing loss, add noise to the router's logits while it learns, or restart the expert "
         "from a copy of a busy one",
     )
 
@@ -131,9 +133,9 @@ def _shares_of_belief(table: Table) -> Floats:
     return np.asarray(table.column("probability") * counts, dtype=np.float64)
 
 
-def _never_called(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """An expert that the router believes in about as in the others, and that was not called since the first step."""
-    for load in memory.dispatch.loads(now):
+def _never_called(context: StepContext, memory: _ExpertStarvationState) -> Iterator[Finding]:
+    """Yield a finding for an expert with an even share of the router's belief that was never called."""
+    for load in memory.dispatch.loads(context):
         is_fed = load.tokens >= EXPECTED * len(load.shares)
         for at, share in enumerate(load.shares.tolist()):
             site = f"{load.router}[{at}]"
@@ -144,25 +146,25 @@ def _never_called(now: Moment, memory: _Memory) -> Iterator[Finding]:
             memory.uncalled[site] = memory.uncalled.get(site, 0) + 1
             if memory.uncalled[site] >= ALWAYS and memory.belief.get(site, 0.0) > _BELIEVED:
                 memory.called.add(site)
-                yield _barred(now, site, memory.uncalled[site], memory.belief[site], load.tokens)
+                yield _barred(context, site, memory.uncalled[site], memory.belief[site], load.tokens)
 
 
-def _barred(now: Moment, site: str, records: int, belief: float, tokens: float) -> Finding:
-    return now.finding(
+def _barred(context: StepContext, site: str, records: int, belief: float, tokens: float) -> Finding:
+    return context.finding(
         site,
         "router/expert/load",
         {"load": 0.0, "belief": belief, "records": records, "tokens": tokens},
         severity="warning",
-        first_step=max(now.step - records + 1, 0),
-        explanation=f"the expert behind {display_site(site)} was called with none of the {tokens:.0f} tokens of any of "
-        f"{records} steps, from the first on, although the router gives it {belief:.2g} times an even share of its "
-        "belief: something keeps the tokens from it",
-        advice="look at what stands between the router and its experts: a mask or a slice that is one too short, a "
+        first_step=max(context.step - records + 1, 0),
+        explanation=f"the expert behind {display_site(site)} got none of the {tokens:.0f} tokens in any of the first "
+        f"{records} steps, although the router gives it {belief:.2g} times an even share of its probability; "
+        "something keeps the tokens from it",
+        advice="check what lies between the router and its experts: a mask or a slice that is one too short, a "
         "capacity of zero, a choice among fewer experts than there are",
     )
 
 
-def _recovers(memory: _Memory, table: Table, starved: Mask) -> Mask:
+def _recovers(memory: _ExpertStarvationState, table: Table, starved: Mask) -> Mask:
     """`(rows,)` True where the router's belief in the expert has risen since its first look without a token."""
     belief = table.column("probability")
     memory.at_first = np.pad(memory.at_first, (0, len(belief) - len(memory.at_first)), constant_values=np.nan)

@@ -1,4 +1,4 @@
-"""The gradient grows with depth, or beyond everything the run has known."""
+"""A gradient that grows with depth, or beyond its own history."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from math import isfinite
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding, display_site
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
@@ -17,17 +17,17 @@ _LAYERS = [f"layer{at}" for at in range(6)]
 _MODEL = chain(*(f"{name}:Dense" for name in _LAYERS))
 #: In 37 healthy trainings the early third was at most 5 times the late third.
 _DEPTH = 1e4
-#: And from layer to layer, of pairs that fall less pairs that rise: branches without any gradient are no growth.
+#: Kendall's tau from layer to layer; branches without a gradient do not count as growth.
 _ORDERED = -0.6
-#: In the same, the norm rose up to 500 times above its median when the loss was near zero, but never 10 times above the
-#: largest of the first 20 records.
+#: Times the median, and times the largest of the first 20 records. In the same trainings the norm rose up to 500 times
+#: above its median when the loss was near zero, but never 10 times above that largest value.
 _TIME, _START = 100.0, 10.0
 _WARM_UP, _LASTING = 20, 3
 
 
 @dataclass(slots=True)
-class _Memory:
-    """The history of the gradient's norm, and for how long it has been beyond it."""
+class _ExplodingGradientState:
+    """The history of the gradient's norm, and for how long it has been too large."""
 
     history: Window = field(default_factory=lambda: Window(50))
     seen: int = 0
@@ -36,12 +36,12 @@ class _Memory:
     beyond: int = 0
     deep_since: int = 0
     beyond_since: int = 0
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+def _skip_window(lookahead: Lookahead, memory: _ExplodingGradientState) -> SkipWindow | None:
     """While the norm is no larger than it may be for the first records alone, and no depth is seen."""
-    norms = stretch.norms("gradient")
+    norms = lookahead.norms("gradient")
     if norms is None or memory.seen < _WARM_UP:
         return None
 
@@ -52,15 +52,15 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
             memory.history.add(norm)
 
     is_large = ~(np.array(norms) <= _START * memory.start)
-    return Rest(min(stretch.finite("gradient"), stretch.plain_depths(), count_before_first(is_large)), learn)
+    return SkipWindow(min(lookahead.finite("gradient"), lookahead.plain_depths(), count_before_first(is_large)), learn)
 
 
 @rule(
     "exploding-gradient",
     needs=("gradient",),
     phase=BACKWARD,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_ExplodingGradientState,
     warm_up=_WARM_UP,
     fires_on=(
         Recording(
@@ -77,32 +77,35 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording({"layer0.weight gradient/l2_norm": (1.0, 1.2) * 12 + (300.0, 1.0, 1.0)}, _MODEL),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """The first third of the weight matrices gets over 1e4 times the gradient of the last third, or the norm explodes.
+def check(context: StepContext, memory: _ExplodingGradientState) -> Iterator[Finding]:
+    """Report gradients that grow with depth, or far above their own history.
 
-    In depth: growing from layer to layer, with a Kendall's tau of -0.6 and below; experts and branches that get nothing
-    are no growth.
+    In depth: the first third of the weight matrices gets more than 1e4 times the gradient of the last third, growing
+    from layer to layer (Kendall's tau of -0.6 or below). Experts and branches without a gradient do not count as
+    growth.
 
     In time: for three records the norm over all parameters is above 100 times the median of its newest 50 values and
-    above 10 times the largest of the first 20. What is not finite is never learned and belongs to other rules.
+    above 10 times the largest of the first 20. Values that are not finite are left to other rules.
+
+    Clip by global norm, reduce the gain of the initialisation, and look at what changed at this step.
     """
-    table = now.table("gradient")
-    if table is None or now.record.skipped:
+    table = context.table("gradient")
+    if table is None or context.record.skipped:
         return
-    yield from _with_depth(now, memory)
-    yield from _with_time(now, memory, table)
+    yield from _with_depth(context, memory)
+    yield from _with_time(context, memory, table)
 
 
-def _with_depth(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    profile = now.depth
+def _with_depth(context: StepContext, memory: _ExplodingGradientState) -> Iterator[Finding]:
+    profile = context.depth
     if profile is None or not profile.ratio > _DEPTH or profile.order > _ORDERED:
         memory.deep = 0
         return
-    memory.deep_since = now.step if memory.deep == 0 else memory.deep_since
+    memory.deep_since = context.step if memory.deep == 0 else memory.deep_since
     memory.deep += 1
-    if memory.deep >= 10 and "depth" not in memory.said:
-        memory.said.add("depth")
-        yield now.finding(
+    if memory.deep >= 10 and "depth" not in memory.reported:
+        memory.reported.add("depth")
+        yield context.finding(
             profile.first,
             "gradient/l2_norm",
             {
@@ -114,13 +117,13 @@ def _with_depth(now: Moment, memory: _Memory) -> Iterator[Finding]:
             severity="warning",
             first_step=memory.deep_since,
             explanation=f"the gradient at {display_site(profile.first)} is {profile.ratio:.1e} times that at "
-            f"{display_site(profile.last)}: it grows with every layer on its way back",
+            f"{display_site(profile.last)}; it grows with every layer on its way back",
             advice="reduce the gain of the initialisation, normalise between the layers, or clip by global norm",
             confidence=0.8,
         )
 
 
-def _with_time(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]:
+def _with_time(context: StepContext, memory: _ExplodingGradientState, table: Table) -> Iterator[Finding]:
     norm = table.norm
     if not isfinite(norm) or table.holds_non_finite:
         return
@@ -132,20 +135,19 @@ def _with_time(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]:
         memory.history.add(norm)
         memory.beyond = 0
         return
-    memory.beyond_since = now.step if memory.beyond == 0 else memory.beyond_since
+    memory.beyond_since = context.step if memory.beyond == 0 else memory.beyond_since
     memory.beyond += 1
-    if memory.beyond >= _LASTING and "time" not in memory.said:
-        memory.said.add("time")
-        yield now.finding(
+    if memory.beyond >= _LASTING and "time" not in memory.reported:
+        memory.reported.add("time")
+        yield context.finding(
             ROOT_SITE,
             "gradient/l2_norm",
             {"norm": norm, "usual_norm": usual, "largest_early_norm": memory.start, "records": memory.beyond},
             first_step=memory.beyond_since,
-            place=0,
-            explanation=f"the norm of all gradients is {norm:.3g}, usual was {usual:.3g}, and it has been so for "
-            f"{memory.beyond} records",
-            advice="clip by global norm near the usual value; look at what changed at this step: the rate, the data, "
-            "the "
-            "number of backward passes since the last zero_grad",
+            position=0,
+            explanation=f"the norm of all gradients is {norm:.3g}, where {usual:.3g} was usual, and has stayed that "
+            f"high for {memory.beyond} records",
+            advice="clip by global norm near the usual value; look at what changed at this step: the rate, the "
+            "data, the number of backward passes since the last zero_grad",
             confidence=0.8,
         )

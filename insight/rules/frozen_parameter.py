@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 
 from ...storage import Event, Finding, ParameterInfo, Structure, display_site
-from ..context.model_index import Anatomy
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.model_index import ModelIndex
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
@@ -16,17 +16,17 @@ from ..running_statistics import Streaks, count_before_first
 
 _LAYERS = ("one:Dense", "two:Dense", "three:Dense")
 _WAITED = 12
-#: A single number may well have a gradient of zero: a temperature at its limit.
+#: Fewest elements of a judged parameter; a single number may well have a gradient of zero.
 _FEWEST = 16
 _LAYERS_OF_A_MODEL = 4
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Which structure was checked, for how long each parameter has been without a gradient, and where none is seen."""
+class _FrozenParameterState:
+    """The checked structure, and for how long each parameter has been without a gradient."""
 
-    checked: Anatomy | None = None
-    said: set[str] = field(default_factory=set)
+    checked: ModelIndex | None = None
+    reported: set[str] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
     reached: set[int] = field(default_factory=set)
     streaks: Streaks = field(default_factory=Streaks)
@@ -40,22 +40,26 @@ def _large(site: str) -> Structure:
     return replace(model, parameters=tuple(parameters))
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    """While a gradient reaches every parameter."""
-    if memory.checked is not stretch.now.anatomy:
+def _skip_window(lookahead: Lookahead, memory: _FrozenParameterState) -> SkipWindow | None:
+    """Skip records while a gradient reaches every parameter."""
+    if memory.checked is not lookahead.context.model:
         return None
-    if not stretch.carries("gradient"):
-        return stretch.whole
-    norms = stretch.columns("gradient", "l2_norm")
-    return None if norms is None or memory.streaks.are_running else Rest(count_before_first(~(norms.min(axis=1) > 0)))
+    if not lookahead.carries("gradient"):
+        return lookahead.whole
+    norms = lookahead.columns("gradient", "l2_norm")
+    return (
+        None
+        if norms is None or memory.streaks.are_running
+        else SkipWindow(count_before_first(~(norms.min(axis=1) > 0)))
+    )
 
 
 @rule(
     "frozen-parameter",
     needs=("structure",),
     phase=CONFIGURATION,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_FrozenParameterState,
     is_fact=True,
     asks="intent",
     fires_on=(
@@ -83,44 +87,45 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """A parameter with `requires_grad` off, or one that got no gradient, or zeros only, in 12 records while others did.
+def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Finding]:
+    """Report parameters that require no gradient, and parameters that never get one.
 
-    The fact is exact, the intent is not known: it is a warning, and only a notice where most of the weights or of the
-    layers are frozen, as in fine-tuning (a single layer of four and more, however large, is none), and where a network
-    stands beside the trained one, as a teacher or a target does: nothing trained takes what it puts out, and no
-    gradient comes to that. `expected_frozen`, globs over
-    sites in the run's configuration, says what is meant. Running statistics of normalisation layers are no parameters
-    in this sense, and of a gradient that the monitor cannot read, as a sparse one, nothing is said. Parameters of one
-    module are reported as that module. Experts beside a router that is watched get no gradient without tokens, which is
-    another rule's word.
+    The rule fires for parameters with `requires_grad` off, and for parameters without a gradient, or with zeros only,
+    for 12 records in which others got theirs. The fact is exact, the intent is unknown, so it is a warning.
+
+    It is only a notice if most weights or layers are frozen, as in fine-tuning; a single large layer of four or more
+    does not count as most. It is also a notice for a network beside the trained one, such as a teacher: nothing trained
+    takes its output, and no gradient comes to it. `expected_frozen`, globs over sites in the run's configuration,
+    declares what is frozen on purpose.
+
+    Left out are running statistics of normalisation layers, gradients that the monitor cannot read (sparse ones), and
+    experts beside a watched router, which get no gradient without tokens. Parameters of one module are reported as that
+    module.
     """
-    if memory.checked is not now.anatomy:
-        memory.checked = now.anatomy
-        yield from _without_requires_grad(now, memory)
-    for event in now.events("monitor_fault"):
+    if memory.checked is not context.model:
+        memory.checked = context.model
+        yield from _without_requires_grad(context, memory)
+    for event in context.events("monitor_fault"):
         if event.data.get("collector") == "gradient":
             memory.unread.add(event.site)
-    table = now.table("gradient")
-    if table is not None and not now.record.skipped:
-        yield from _unreached(now, memory, table)
+    table = context.table("gradient")
+    if table is not None and not context.record.skipped:
+        yield from _unreached(context, memory, table)
 
 
-def _without_requires_grad(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    anatomy = now.anatomy
-    frozen = tuple(
-        item for item in anatomy.parameters.values() if not item.requires_grad and anatomy.is_trainable(item)
-    )
+def _without_requires_grad(context: StepContext, memory: _FrozenParameterState) -> Iterator[Finding]:
+    model = context.model
+    frozen = tuple(item for item in model.parameters.values() if not item.requires_grad and model.is_trainable(item))
     values = sum(prod(item.shape) for item in frozen)
-    total = sum(prod(item.shape) for item in anatomy.parameters.values())
-    deliberate = (values > 0.5 * total or _is_most(now, frozen)) and not _is_one_of_many(now, frozen)
-    groups = anatomy.gather(frozen)
+    total = sum(prod(item.shape) for item in model.parameters.values())
+    deliberate = (values > 0.5 * total or _is_most(context, frozen)) and not _is_one_of_many(context, frozen)
+    groups = model.gather(frozen)
     for site, items in list(groups.items())[: 1 if deliberate else 8]:
-        if site in memory.said:
+        if site in memory.reported:
             continue
-        memory.said.add(site)
-        shown, told = ("", frozen) if deliberate else (site, items)
-        yield now.finding(
+        memory.reported.add(site)
+        shown, listed = ("", frozen) if deliberate else (site, items)
+        yield context.finding(
             shown,
             "",
             {
@@ -128,16 +133,16 @@ def _without_requires_grad(now: Moment, memory: _Memory) -> Iterator[Finding]:
                 "values": values if deliberate else sum(prod(item.shape) for item in items),
                 "values_of_the_model": total,
             },
-            severity="info" if deliberate or _is_beside(now, site) else "warning",
-            explanation=f"{_names(told)} of {display_site(shown)} {_do(told)} not require a "
-            "gradient, so no step will ever change it" + ("; most of the model is so, as in fine-tuning" * deliberate),
-            advice="this needs your intent: set requires_grad = True before the optimizer is made if it shall learn, "
-            "or name "
-            f"it in the configuration, expected_frozen: [{site!r}], if it shall not",
+            severity="info" if deliberate or _is_beside(context, site) else "warning",
+            explanation=f"{_names(listed)} of {display_site(shown)} {_auxiliary(listed)} not require a gradient, so no "
+            f"step will ever change {'them' if len(listed) > 1 else 'it'}"
+            + ("; most of the model is frozen, as in fine-tuning" * deliberate),
+            advice="decide what you intend: to train it, set requires_grad = True before the optimizer is made; to "
+            f"keep it frozen, declare expected_frozen: [{site!r}] in the configuration",
         )
 
 
-def _unreached(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]:
+def _unreached(context: StepContext, memory: _FrozenParameterState, table: Table) -> Iterator[Finding]:
     if table.is_whole and table.low("l2_norm") > 0 and not memory.streaks.are_running:
         return  # as at nearly every step
     is_nothing = table.column("l2_norm") == 0
@@ -145,62 +150,67 @@ def _unreached(now: Moment, memory: _Memory, table: Table) -> Iterator[Finding]:
         is_nothing = ~table.present | (is_nothing & (table.column("size") >= _FEWEST))
     absent = is_nothing
     if not absent.any() or absent.all():
-        memory.streaks.update(absent & False, table.present | absent, now.step)
+        memory.streaks.update(absent & False, table.present | absent, context.step)
         return
-    lengths = memory.streaks.update(absent, np.ones_like(absent), now.step)
+    lengths = memory.streaks.update(absent, np.ones_like(absent), context.step)
     sites = [table.rows.sites[row] for row in np.flatnonzero(lengths == _WAITED)]
-    known = [now.anatomy.parameters[site] for site in sites if site in now.anatomy.parameters.keys() - memory.unread]
-    routed = tuple(f"{site.rpartition('.')[0]}." for site in now.known_sites("router"))
+    known = [
+        context.model.parameters[site] for site in sites if site in context.model.parameters.keys() - memory.unread
+    ]
+    routed = tuple(f"{site.rpartition('.')[0]}." for site in context.known_sites("router"))
     waited = tuple(
-        item for item in known if item.requires_grad and _is_expected(now, item) and not item.site.startswith(routed)
+        item
+        for item in known
+        if item.requires_grad and _is_expected(context, item) and not item.site.startswith(routed)
     )
-    for site, items in list(now.anatomy.gather(waited).items())[:8]:
-        if site in memory.said:
+    for site, items in list(context.model.gather(waited).items())[:8]:
+        if site in memory.reported:
             continue
-        memory.said.add(site)
+        memory.reported.add(site)
         since = min(int(memory.streaks.since[table.rows.sites.index(item.site)]) for item in items)
-        yield now.finding(
+        yield context.finding(
             site,
             "gradient/l2_norm",
             {"parameters": len(items), "records": _WAITED},
             severity="warning",
             first_step=since,
-            explanation=f"no gradient but zero has reached {_names(items)} of {display_site(site)} in the last "
-            f"{_WAITED} records, although it requires one and other parameters got theirs",
-            advice="the path from the loss to it is cut: look for detach(), stop_gradient, no_grad, .data, a "
-            "conversion to NumPy and back, a part of the loss with a weight of zero, or a module that the forward pass "
+            explanation=f"{_names(items)} of {display_site(site)} got no gradient other than zero in the last "
+            f"{_WAITED} records, although {'they require' if len(items) > 1 else 'it requires'} one and other "
+            "parameters got theirs",
+            advice="find where the path from the loss to it is cut: detach(), stop_gradient, no_grad, .data, a "
+            "conversion to NumPy and back, a loss term with a weight of zero, or a module that the forward pass "
             "does not call",
             confidence=0.95,
         )
 
 
-def _is_one_of_many(now: Moment, frozen: tuple[ParameterInfo, ...]) -> bool:
-    """Whether what is frozen is a single layer of four and more."""
-    layers = {now.anatomy.owner(site) for site in now.anatomy.parameters}
-    return len({now.anatomy.owner(item.site) for item in frozen}) == 1 and len(layers) >= _LAYERS_OF_A_MODEL
+def _is_one_of_many(context: StepContext, frozen: tuple[ParameterInfo, ...]) -> bool:
+    """Return whether a single layer of four or more is frozen."""
+    layers = {context.model.owner(site) for site in context.model.parameters}
+    return len({context.model.owner(item.site) for item in frozen}) == 1 and len(layers) >= _LAYERS_OF_A_MODEL
 
 
-def _is_most(now: Moment, frozen: tuple[ParameterInfo, ...]) -> bool:
-    """Whether more than half of the layers are wholly frozen."""
-    layers = {now.anatomy.owner(site) for site in now.anatomy.parameters}
-    trained = layers - {now.anatomy.owner(item.site) for item in frozen}
+def _is_most(context: StepContext, frozen: tuple[ParameterInfo, ...]) -> bool:
+    """Return whether more than half of the layers are wholly frozen."""
+    layers = {context.model.owner(site) for site in context.model.parameters}
+    trained = layers - {context.model.owner(item.site) for item in frozen}
     return 2 * len(trained) < len(layers)
 
 
-def _is_beside(now: Moment, site: str) -> bool:
-    """Whether no gradient comes to what the module puts out, though others get theirs, and nothing trained takes it."""
-    table = now.table("activation_grad")
-    inside = [name for name in now.anatomy.modules if name == site or name.startswith(f"{site}.")]
+def _is_beside(context: StepContext, site: str) -> bool:
+    """Return whether the module is off the trained path: no gradient comes to its output, nothing trained takes it."""
+    table = context.table("activation_grad")
+    inside = [name for name in context.model.modules if name == site or name.startswith(f"{site}.")]
     if table is None or not inside or not table.present.any():
         return False
     reached = {name for name, is_there in zip(table.rows.sites, table.present, strict=True) if is_there}
-    return reached.isdisjoint(inside) and all(now.anatomy.is_an_end(name, within=site) for name in inside)
+    return reached.isdisjoint(inside) and all(context.model.is_an_end(name, within=site) for name in inside)
 
 
-def _is_expected(now: Moment, item: ParameterInfo) -> bool:
+def _is_expected(context: StepContext, item: ParameterInfo) -> bool:
     """True for parameters that somebody trains; what no optimizer holds is another rule's word."""
-    has_groups = any(other.group is not None for other in now.anatomy.parameters.values())
-    return now.anatomy.is_trainable(item) and (item.group is not None or not has_groups)
+    has_groups = any(other.group is not None for other in context.model.parameters.values())
+    return context.model.is_trainable(item) and (item.group is not None or not has_groups)
 
 
 def _names(items: tuple[ParameterInfo, ...]) -> str:
@@ -208,5 +218,5 @@ def _names(items: tuple[ParameterInfo, ...]) -> str:
     return ", ".join(names) if len(names) <= 3 else f"{len(names)} parameters"
 
 
-def _do(items: tuple[ParameterInfo, ...]) -> str:
+def _auxiliary(items: tuple[ParameterInfo, ...]) -> str:
     return "do" if len(items) > 1 else "does"

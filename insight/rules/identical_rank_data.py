@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..event_fields import number, words
 from ..indicators.replicas import repeated
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: Exchanges in which two ranks have the same batch; once may be the last batch of an epoch, filled up.
+#: Exchanges in a row in which two ranks have the same batch; a single one may be the padded last batch of an epoch.
 _LASTING = 2
 
 
@@ -22,19 +22,19 @@ def _batches(step: int, *by_rank: str) -> Event:
 
 
 @dataclass(slots=True)
-class _Memory:
+class _IdenticalRankDataState:
     """How often in a row each pair of ranks had the same batch, and since when."""
 
     pairs: dict[tuple[int, int], int] = field(default_factory=dict)
     since: int = 0
-    is_said: bool = False
+    is_reported: bool = False
 
 
 @rule(
     "identical-rank-data",
     needs=("event/rank_checksums",),
     phase=FORWARD,
-    memory=_Memory,
+    memory=_IdenticalRankDataState,
     warm_up=_LASTING,
     is_fact=True,
     is_optional=True,
@@ -47,37 +47,38 @@ class _Memory:
         Recording(structure=_MODEL, events=(_batches(0, "a", "a"), _batches(1, "b", "c")), steps=2),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """In two exchanges in a row two or more ranks were given the same batch, value for value.
+def check(context: StepContext, memory: _IdenticalRankDataState) -> Iterator[Finding]:
+    """Report ranks that train on the same batch.
 
-    Then they compute the same gradient, and the whole is trained on fewer samples than it seems. Equal checksums of
-    what the model was called with are the fact; ranks that share one replica, as in tensor parallelism, read the same
-    batch on purpose.
+    The rule fires when two or more ranks were given the same batch, value for value, in two exchanges in a row. They
+    compute the same gradient, so the run trains on fewer samples than it seems. The rule compares checksums of the
+    model's input. Ranks that share one replica, as in tensor parallelism, read the same batch on purpose. Give each
+    rank its own share of the data, for example with DistributedSampler.
     """
-    for event in now.events("rank_checksums"):
-        if event.data.get("quantity") != "batch" or memory.is_said:
+    for event in context.events("rank_checksums"):
+        if event.data.get("quantity") != "batch" or memory.is_reported:
             continue
         groups = list(repeated(words(event, "by_rank")))
         pairs = {pair for group in groups for pair in combinations(group, 2)}
         memory.since = event.step if not memory.pairs else memory.since
         memory.pairs = {pair: memory.pairs.get(pair, 0) + 1 for pair in pairs}
         if any(count >= _LASTING for count in memory.pairs.values()):
-            memory.is_said = True
-            yield _report(now, event, memory, groups)
+            memory.is_reported = True
+            yield _report(context, event, memory, groups)
 
 
-def _report(now: Moment, event: Event, memory: _Memory, groups: list[list[int]]) -> Finding:
+def _report(context: StepContext, event: Event, memory: _IdenticalRankDataState, groups: list[list[int]]) -> Finding:
     every = len(groups) == 1 and len(groups[0]) == len(words(event, "by_rank"))
-    who = "all ranks" if every else "ranks " + "; ".join(", ".join(map(str, group)) for group in groups)
-    return now.finding(
+    which_ranks = "all ranks" if every else "ranks " + "; ".join(", ".join(map(str, group)) for group in groups)
+    return context.finding(
         ROOT_SITE,
         "scalar/batch/checksum",
         {"ranks": max(map(len, groups)), "exchanges": max(memory.pairs.values()), "at": number(event, "at")},
         first_step=memory.since,
-        place=0,
+        position=0,
         rank=None if every else groups[0][1],
-        explanation=f"{who} read the same batch, value for value, since step {memory.since}: they compute the same "
-        "gradient, and the rest of the data is seen by none",
-        advice="give every rank its own share: DistributedSampler with the rank's number and set_epoch(), or a seed of "
-        "the data order that depends on the rank",
+        explanation=f"{which_ranks} have read the same batch, value for value, since step {memory.since}; they "
+        "compute the same gradient, and the run trains on less data than it seems",
+        advice="give each rank its own share: DistributedSampler with the rank's number and set_epoch(), or a seed "
+        "of the data order that depends on the rank",
     )

@@ -1,4 +1,4 @@
-"""A policy that runs from its reference."""
+"""A policy that runs away from its reference."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment
-from ..indicators.policy_training import Leash
+from ..context.step_context import StepContext
+from ..indicators.policy_training import KlPenalty
 from ..recording import Recording
 from ..rule import OPTIMIZER, rule
 from ..running_statistics import Streak, Window
@@ -17,26 +17,26 @@ _CALM = tuple(0.002 * step for step in range(30))
 #: et al. 2017, arXiv:1707.06347, section 4; Ouyang et al. 2022, arXiv:2203.02155, figure 36); 1 alone is no alarm.
 _FAR, _TIMES, _FURTHER = 1.0, 8.0, 10.0
 _LASTING, _WINDOW = 3, 20
-#: Values of a policy that is still its own reference, or near it, from which the usual is known.
+#: Values of the policy near its reference from which the usual divergence is known.
 _KNOWN = 3
 
 
 @dataclass(slots=True)
-class _Memory:
-    """The history of the divergence, what the loss makes of it, and the entropy that the policy began with."""
+class _KlBlowupState:
+    """The history of the divergence, the penalty in the loss, and the policy's first entropy."""
 
     history: Window = field(default_factory=lambda: Window(_WINDOW))
     streak: Streak = field(default_factory=Streak)
-    leash: Leash = field(default_factory=Leash)
+    kl_penalty: KlPenalty = field(default_factory=KlPenalty)
     entropy: float = float("nan")
-    is_said: bool = False
+    is_reported: bool = False
 
 
 @rule(
     "kl-blowup",
     needs=("scalar/policy/kl",),
     phase=OPTIMIZER,
-    memory=_Memory,
+    memory=_KlBlowupState,
     warm_up=_LASTING + 5,
     is_optional=True,
     fires_on=(
@@ -57,60 +57,64 @@ class _Memory:
         Recording({"scalar/policy/kl": tuple(0.3 * step for step in range(40))}),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """For three records the divergence from the reference is above 1 nat and 8 times its own median, or above 10 times.
+def check(context: StepContext, memory: _KlBlowupState) -> Iterator[Finding]:
+    """Report a policy that runs away from its reference.
 
-    Or the loss has been one negative multiple of the divergence, to three digits, for 4 records in which that doubled:
-    a penalty with its sign turned, which is known before the policy is far. Else the median is that of the 20 values
-    before; values beyond it are not learned. A policy at such a distance is not held by its penalty any more, and what
-    it optimises is no longer what the reward was made for (Gao et al. 2023, arXiv:2210.10760).
+    The rule fires when, for three records, the divergence from the reference is above 1 nat and above 8 times its
+    median over the 20 values before, or once above 10 times that limit. Values beyond the limit do not enter the
+    median. At such a distance the penalty no longer holds the policy, and it optimises something that the reward was
+    not made for (Gao et al. 2023, arXiv:2210.10760).
+
+    The rule also fires when the loss has been one negative multiple of the divergence, to three digits, for 4 records
+    in which the divergence doubled: the penalty has the wrong sign. Raise the coefficient, lower the rate, and check
+    its sign.
     """
-    divergence = now.scalar("policy/kl")
-    entropy = now.scalar("policy/entropy")
+    divergence = context.scalar("policy/kl")
+    entropy = context.scalar("policy/entropy")
     memory.entropy = entropy if entropy is not None and np.isnan(memory.entropy) else memory.entropy
-    if divergence is None or memory.is_said or not np.isfinite(divergence):
+    if divergence is None or memory.is_reported or not np.isfinite(divergence):
         return
-    memory.leash.learn(now)
-    if memory.leash.pays:
-        memory.is_said = True
-        yield _paid(now, memory.leash, divergence)
+    memory.kl_penalty.learn(context)
+    if memory.kl_penalty.has_wrong_sign:
+        memory.is_reported = True
+        yield _paid(context, memory.kl_penalty, divergence)
         return
     usual = memory.history.median()
     is_far = len(memory.history) >= _KNOWN and divergence > max(_FAR, _TIMES * usual)
     if not is_far:
         memory.history.add(divergence)
-    length = memory.streak.update(is_far, now.step)
+    length = memory.streak.update(is_far, context.step)
     if length < _LASTING and not (is_far and divergence > _FURTHER * max(_FAR, _TIMES * usual)):
         return
-    memory.is_said = True
+    memory.is_reported = True
     evidence = {"kl": divergence, "usual_kl": usual, "limit": max(_FAR, _TIMES * usual)}
     if entropy is not None:
         evidence |= {"entropy": entropy, "first_entropy": memory.entropy}
-    yield now.finding(
+    yield context.finding(
         ROOT_SITE,
         "scalar/policy/kl",
         evidence,
         first_step=memory.streak.since,
-        place=0,
-        explanation=f"the policy's divergence from its reference was {usual:.3g} and has been above "
-        f"{max(_FAR, _TIMES * usual):.3g} nats since step {memory.streak.since}; now it is {divergence:.3g}",
-        advice="raise the coefficient of the divergence, lower the rate, clip the ratios or stop the inner epochs at a "
-        "target divergence; check that the reference is the model that the policy began as",
+        position=0,
+        explanation=f"the policy's divergence from its reference was {usual:.3g}; since step {memory.streak.since} "
+        f"it has been above {max(_FAR, _TIMES * usual):.3g} nats, and is {divergence:.3g} now",
+        advice="raise the coefficient of the divergence, lower the rate, clip the ratios, or stop the inner epochs "
+        "at a target divergence; check that the reference is the model that the policy started as",
         confidence=0.9,
     )
 
 
-def _paid(now: Moment, leash: Leash, divergence: float) -> Finding:
-    return now.finding(
+def _paid(context: StepContext, kl_penalty: KlPenalty, divergence: float) -> Finding:
+    return context.finding(
         ROOT_SITE,
         "scalar/loss",
-        {"factor": leash.factor, "records": leash.records, "kl": divergence, "lowest_kl": leash.low},
-        first_step=leash.since,
-        place=0,
-        explanation=f"for {leash.records} records the loss has been {leash.factor:.4g} times the divergence from the "
-        f"reference, which went from {leash.low:.3g} to {leash.high:.3g} nats meanwhile: the distance that should cost "
-        "something is rewarded",
-        advice="look at the sign of the coefficient of the divergence, and at the sign with which it enters the loss "
-        "or the reward; begin anew from the reference",
+        {"factor": kl_penalty.factor, "records": kl_penalty.records, "kl": divergence, "lowest_kl": kl_penalty.low},
+        first_step=kl_penalty.since,
+        position=0,
+        explanation=f"for {kl_penalty.records} records the loss has been {kl_penalty.factor:.4g} times the "
+        f"divergence from the reference, which went from {kl_penalty.low:.3g} to {kl_penalty.high:.3g} nats; the "
+        "penalty has the wrong sign and rewards the distance",
+        advice="check the sign of the coefficient of the divergence, and the sign with which it enters the loss or "
+        "the reward; start again from the reference",
         confidence=0.95,
     )

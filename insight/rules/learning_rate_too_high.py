@@ -1,4 +1,4 @@
-"""Steps larger than the weights bear, from the start or after a jump of the rate."""
+"""Updates that are too large, and a loss that pays for them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,21 +6,22 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment
-from ..indicators.update_stability import LARGE_UPDATE, Stability, is_cold_start
+from ..context.step_context import StepContext
+from ..indicators.update_stability import LARGE_UPDATE, UpdateStability, is_cold_start
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: Records, and of their losses how many must have been thrown above the start; one that merely falls slowly was not.
+#: Records until a cold start is judged, and losses among them that must be far above the first; a loss that merely
+#: falls slowly has none.
 _JUDGED_AT, _THROWN = 40, 3
 
 
 @dataclass(slots=True)
-class _Memory:
-    """What the run did so far, and whether it has been said."""
+class _LearningRateTooHighState:
+    """The stability of the updates so far, and whether the rule is done."""
 
-    stability: Stability = field(default_factory=Stability)
+    stability: UpdateStability = field(default_factory=UpdateStability)
     is_done: bool = False
 
 
@@ -28,7 +29,7 @@ class _Memory:
     "learning-rate-too-high",
     needs=("scalar/loss", "update"),
     phase=OPTIMIZER,
-    memory=_Memory,
+    memory=_LearningRateTooHighState,
     warm_up=10,
     essential=True,
     fires_on=(
@@ -96,31 +97,34 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Updates of 0.3 of the weights and more in a step, and then a loss that has lost all its progress.
+def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[Finding]:
+    """Report updates that are too large, followed by a loss that has lost its progress.
 
-    Both are needed, in this order: large updates alone are borne by some networks, and a loss that rises first has
-    another reason. The update is the median over the weight matrices of update norm over weight norm; about 0.001 is
-    usual (Karpathy, "A Recipe for Training Neural Networks"), 0.15 was the largest in healthy trainings of ours, 0.3 is
-    our limit. Attention that looks at one token after such updates, and a policy that has one answer left, are a harm
-    that the loss need not show. A rate that rises ten times in one step, above all that it was in ten records and more,
-    and such an update in that very step where a tenth of it was usual, need no waiting. An adaptive optimizer that
-    starts at its full rate is judged after 40 records, when it is clear whether the run recovers: then it lacks
-    warm-up.
+    The rule fires after updates of 0.3 of the weights or more in one step, when the loss then loses all its progress.
+    Both are needed, in this order: some networks bear large updates, and a loss that rises first has another reason.
+    The update is the median over the weight matrices of update norm over weight norm. About 0.001 is usual (Karpathy,
+    "A Recipe for Training Neural Networks"), 0.15 was the largest in our healthy trainings, 0.3 is our limit.
+
+    Two kinds of harm need not show in the loss: attention that looks at one token after such updates, and a policy with
+    a single answer left. A rate that rises tenfold in one step, above all its values in ten records or more, is
+    reported at once if its update is above the limit and ten times the usual one. An adaptive optimizer that starts at
+    its full rate is judged after 40 records: if the run recovers, it lacks warm-up.
+
+    Divide the rate by ten or more, and go back to a checkpoint from before.
     """
     stability = memory.stability
     if memory.is_done:
         return
-    stability.update(now)
-    if stability.is_damaged() and now.has_a_surrogate_loss:  # such a loss tells nothing: there is no use in waiting
+    stability.update(context)
+    if stability.is_damaged() and context.has_a_surrogate_loss:  # such a loss tells nothing: there is no use in waiting
         memory.is_done = True
-        yield _report(now, stability, stability.large_from)
+        yield _report(context, stability, stability.large_from)
         return
-    if (jump := stability.leap(now)) is not None:
+    if (jump := stability.leap(context)) is not None:
         memory.is_done = True
-        yield _leap(now, stability, jump)
+        yield _leap(context, stability, jump)
         return
-    cold = is_cold_start(now, stability)
+    cold = is_cold_start(context, stability)
     if cold and stability.records < _JUDGED_AT and not stability.is_beyond_measure():
         return
     is_late = cold and stability.records == _JUDGED_AT
@@ -128,28 +132,28 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     if (
         stuck
         or (stability.is_damaged() and not cold)
-        or (stability.is_ruined(now.step) and not (cold and stability.has_recovered()))
+        or (stability.is_ruined(context.step) and not (cold and stability.has_recovered()))
     ):
         memory.is_done = True
         since = stability.large_from if cold or stability.large_since is None else stability.large_since
-        yield _report(now, stability, since)
+        yield _report(context, stability, since)
 
 
-def _report(now: Moment, stability: Stability, since: int) -> Finding:
+def _report(context: StepContext, stability: UpdateStability, since: int) -> Finding:
     jumped = stability.jumped_at is not None and stability.jumped_at <= since + 1
     if jumped and stability.jumped_at is not None:
         since = min(since, stability.jumped_at)
     harm = (
-        "attention or the policy has lost its variety since"
+        "attention or the policy has lost its variety since then"
         if stability.is_damaged()
         else f"the loss went from {stability.usual.median():.4g} to {stability.loss:.4g}"
     )
     history = (
-        f"at step {stability.jumped_at} the rate became {stability.jump:.3g} times what it was"
+        f"at step {stability.jumped_at} the rate jumped to {stability.jump:.3g} times its value"
         if jumped
-        else "the rate did not jump before, so it was too high from the start"
+        else "the rate has not jumped, so it was too high from the start"
     )
-    return now.finding(
+    return context.finding(
         ROOT_SITE,
         "update/ratio_to_weight",
         {
@@ -162,44 +166,45 @@ def _report(now: Moment, stability: Stability, since: int) -> Finding:
             "first_loss": stability.first,
         },
         first_step=since,
-        place=0,
-        explanation=f"since step {since} one step changes the typical weight matrix by up to {stability.peak:.2g} of "
-        f"its norm, and {harm}; {history}",
+        position=0,
+        explanation=f"since step {since} one step changes the typical weight matrix by up to {stability.peak:.2g} "
+        f"times its norm, and {harm}; {history}",
         advice=_advice(stability, since, jumped=jumped),
         confidence=0.9,
     )
 
 
-def _advice(stability: Stability, since: int, *, jumped: bool) -> str:
-    """What undoes it: the jump where there was one, else a smaller rate from the start."""
+def _advice(stability: UpdateStability, since: int, *, jumped: bool) -> str:
+    """Return how to undo it: revert the jump of the rate, or start with a smaller one."""
     if jumped:
         return (
-            f"look at what sets the rate ({stability.rate:.3g}) at step {stability.jumped_at}, and go back to a "
-            f"checkpoint from before that"
+            f"check what sets the rate ({stability.rate:.3g}) at step {stability.jumped_at}, and go back to a "
+            f"checkpoint from before that step"
         )
+    rate = "" if np.isnan(stability.rate) else f" ({stability.rate:.3g})"
     smaller = (
-        f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more, so that updates "
-        f"are near 0.001 to 0.01 of the weights"
+        f"divide the learning rate{rate} by {_divisor(stability.peak):.0f} or more, so that updates are near 0.001 to "
+        f"0.01 of the weights"
     )
-    return f"{smaller}; go back to a checkpoint from before step {since}" if since else f"{smaller}; begin anew"
+    return f"{smaller}; go back to a checkpoint from before step {since}" if since else f"{smaller}; start again"
 
 
-def _leap(now: Moment, stability: Stability, before: float) -> Finding:
-    """The step in which the rate leapt, whose update no weights bear, before the loss can show it."""
-    return now.finding(
+def _leap(context: StepContext, stability: UpdateStability, before: float) -> Finding:
+    """Return the finding for a rate that jumped in this step, before the loss shows the harm."""
+    return context.finding(
         ROOT_SITE,
         "update/ratio_to_weight",
         {"update_ratio": stability.peak, "limit": LARGE_UPDATE, "usual_ratio": before, "rate_jump": stability.jump},
-        place=0,
-        explanation=f"at step {now.step} the rate became {stability.jump:.3g} times what it was, above all that it "
-        f"ever was, and the step changes the typical weight matrix by {stability.peak:.2g} of its norm where "
+        position=0,
+        explanation=f"at step {context.step} the rate jumped to {stability.jump:.3g} times its value, above "
+        f"everything before; the step changes the typical weight matrix by {stability.peak:.2g} times its norm, where "
         f"{before:.2g} was usual",
-        advice=f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more; look at "
+        advice=f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more; check "
         "what sets the rate at this step; go back to a checkpoint from before it",
         confidence=0.8,
     )
 
 
 def _divisor(peak: float) -> float:
-    """The power of ten that brings the largest update down to about a hundredth of the weights."""
+    """Return the power of ten that brings the largest update down to about a hundredth of the weights."""
     return float(10.0 ** np.clip(np.round(np.log10(peak / 0.01)), 1, 6))

@@ -1,4 +1,4 @@
-"""A loss that is given what it does not expect: probabilities where logits belong, or the reverse."""
+"""A loss that is given the wrong kind of input: probabilities for logits, or shapes that do not match."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -6,15 +6,15 @@ from math import prod
 from typing import Final
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: For so many further steps a domain that chance could give must not be corrected, where it is not known what made the
-#: values: the outputs of a fresh network lie as near to each other as its biases make them.
+#: Further steps in which an uncertain domain must hold, if the operation that made the values is unknown: a fresh
+#: network may put out similar values by chance.
 _WAITED = 3
-#: Operations that leave the unit interval only.
+#: Operations whose output always lies between 0 and 1.
 _SQUASHING = ("sigmoid", "softmax", "hardsigmoid", "clamp", "clip")
 _SOFTMAX_TWICE = (
     "the softmax is applied twice: gradients shrink and the loss cannot fall below that of a probability of one, "
@@ -29,27 +29,27 @@ _WRONG: dict[tuple[str, str], tuple[str, str, bool]] = {
         True,
     ),
     ("nll_loss", "logits"): (
-        "it is unbounded below, so that it can be driven down without learning anything",
+        "the loss then has no lower bound, so it can fall without the model learning anything",
         "give nll_loss the log_softmax of the logits, or the logits to cross_entropy",
         True,
     ),
     ("nll_loss", "probabilities"): (
-        "it is minus the probability and not its logarithm",
+        "the loss is then minus the probability, not minus its logarithm",
         "give nll_loss the log_softmax of the logits instead of their softmax",
         True,
     ),
     ("kl_div", "probabilities"): (
-        "it takes the logarithms of the prediction as given, and these are the probabilities themselves",
+        "it expects log-probabilities",
         "give kl_div the log_softmax of the logits instead of their softmax",
         True,
     ),
     ("kl_div", "logits"): (
-        "it takes log-probabilities, and these are normalised by nothing",
+        "it expects log-probabilities, and these values are not normalised",
         "give kl_div the log_softmax of the logits",
         True,
     ),
     ("binary_cross_entropy", "logits"): (
-        "it takes probabilities between 0 and 1",
+        "it expects probabilities between 0 and 1",
         "use binary_cross_entropy_with_logits, or take the sigmoid before",
         True,
     ),
@@ -59,12 +59,12 @@ _WRONG: dict[tuple[str, str], tuple[str, str, bool]] = {
         False,
     ),
     ("binary_cross_entropy_with_logits", "probabilities"): (
-        "probabilities that sum to one are passed through a sigmoid again",
+        "a sigmoid is applied to probabilities that already sum to one",
         "give binary_cross_entropy_with_logits the logits, without a softmax before it",
         True,
     ),
 }
-#: Losses of one number and the one that it should be, each with each where the shapes differ; torch's names.
+#: Losses that compare prediction and target element by element, by torch's names.
 _BY_ELEMENT: Final = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 
 
@@ -84,25 +84,25 @@ def _compared(*shapes: list[Json]) -> Event:
 
 
 @dataclass(slots=True)
-class _Memory:
-    """What every loss was given last, and since when."""
+class _LossInputDomainState:
+    """The newest input of every loss, and what was reported."""
 
     given: dict[str, Event] = field(default_factory=dict)
-    said: set[tuple[str, str]] = field(default_factory=set)
+    reported: set[tuple[str, str]] = field(default_factory=set)
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    """Where nothing that a loss was given can be wrong any more."""
+def _skip_window(lookahead: Lookahead, memory: _LossInputDomainState) -> SkipWindow | None:
+    """Skip records while no loss has an input that may still prove wrong."""
     pairs = ((loss, str(event.data.get("domain"))) for loss, event in memory.given.items())
-    return stretch.whole if all(pair not in _WRONG or pair in memory.said for pair in pairs) else None
+    return lookahead.whole if all(pair not in _WRONG or pair in memory.reported for pair in pairs) else None
 
 
 @rule(
     "loss-input-domain",
     needs=("record",),
     phase=LOSS,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_LossInputDomainState,
     is_fact=True,
     fires_on=(
         Recording(structure=_MODEL, events=(_given(0, "cross_entropy", "probabilities"),)),
@@ -135,59 +135,66 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording(structure=_MODEL, events=(_made_by("addmm"),), steps=9),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """The input of a loss is not of the domain, or not of the shape, that the loss expects.
+def check(context: StepContext, memory: _LossInputDomainState) -> Iterator[Finding]:
+    """Report a loss whose input has the wrong domain or shape.
 
-    The probe looks at a few rows of it: rows that sum to one within the rounding of their dtype are probabilities, rows
-    whose exponentials do are log-probabilities; no network gives such logits by chance. Values that merely lie between
-    0 and 1 might be, at first: the operation that made them must be a sigmoid, or, where that is not known, they must
-    stay there for three further steps. `cross_entropy` of log-probabilities is
-    the same as of logits, and is not reported. Losses that compare element with element are given shapes of which each
-    is stretched along the other, so that every prediction is compared with every target: the best that can be learned
-    is the mean of all. A target that alone is stretched, one for all, may be meant.
+    The probe looks at a few rows of the input. Rows that sum to one within rounding are probabilities; rows whose
+    exponentials do are log-probabilities. No network produces such logits by chance. Values between 0 and 1 are less
+    certain: the rule fires if a sigmoid made them, or, if the operation is unknown, if they stay there for three
+    further steps. `cross_entropy` of log-probabilities equals that of logits and is not reported.
+
+    Losses that compare element by element are checked for shapes that broadcast along each other. Then every prediction
+    is compared with every target, and the best that the model can learn is their mean. A target that alone is broadcast
+    may be meant.
+
+    Give the loss logits, or the domain that it expects, and equal shapes.
     """
-    yield from _stretched(now, memory)
-    for event in now.events("loss_input"):
+    yield from _stretched(context, memory)
+    for event in context.events("loss_input"):
         memory.given[str(event.data.get("loss"))] = event
     for loss, event in memory.given.items():
         domain = str(event.data.get("domain"))
         wrong = _WRONG.get((loss, domain))
-        if wrong is None or (loss, domain) in memory.said or not _is_certain(event, wrong[2], now.step - event.step):
+        if (
+            wrong is None
+            or (loss, domain) in memory.reported
+            or not _is_certain(event, wrong[2], context.step - event.step)
+        ):
             continue
-        memory.said.add((loss, domain))
+        memory.reported.add((loss, domain))
         numbers = {name: value for name in _NUMBERS if isinstance(value := event.data.get(name), int | float)}
-        yield now.finding(
+        yield context.finding(
             ROOT_SITE,
             "scalar/loss",
             numbers,
             first_step=event.step,
-            place=0,
+            position=0,
             explanation=f"{loss} is given {_WORDS[domain]}, from {numbers.get('min', 0):.4g} to "
-            f"{numbers.get('max', 0):.4g}: {wrong[0]}",
+            f"{numbers.get('max', 0):.4g}; {wrong[0]}",
             advice=wrong[1],
         )
 
 
-def _stretched(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Where prediction and target are both spread over each other, by the rules of broadcasting."""
-    for event in now.events("loss_input"):
+def _stretched(context: StepContext, memory: _LossInputDomainState) -> Iterator[Finding]:
+    """Yield a finding where prediction and target broadcast along each other."""
+    for event in context.events("loss_input"):
         loss, shapes = str(event.data.get("loss")), event.data.get("shapes")
-        if loss not in _BY_ELEMENT or (loss, "stretched") in memory.said or not isinstance(shapes, list):
+        if loss not in _BY_ELEMENT or (loss, "stretched") in memory.reported or not isinstance(shapes, list):
             continue
         predicted, wanted = (_sizes(shape) for shape in shapes) if len(shapes) == 2 else ((), ())
         if not _stretch_each_other(predicted, wanted):
             continue
-        memory.said.add((loss, "stretched"))
-        yield now.finding(
+        memory.reported.add((loss, "stretched"))
+        yield context.finding(
             ROOT_SITE,
             "scalar/loss",
             {"predictions": prod(predicted), "targets": prod(wanted)},
             first_step=event.step,
-            place=0,
-            explanation=f"{loss} is given predictions and targets of shapes {predicted} and {wanted}, and stretches "
-            "each along the other: every prediction is compared with every target, and the best that can be learned is "
-            "their mean",
-            advice="make both shapes the same: squeeze the prediction's last axis, or unsqueeze the target's",
+            position=0,
+            explanation=f"{loss} is given predictions of shape {predicted} and targets of shape {wanted}, and "
+            "broadcasts each along the other; it compares every prediction with every target, so the best that the "
+            "model can learn is their mean",
+            advice="make both shapes equal: squeeze the prediction's last axis, or unsqueeze the target's",
         )
 
 
@@ -195,22 +202,22 @@ def _sizes(shape: Json) -> tuple[int, ...]:
     return tuple(size for size in shape if isinstance(size, int)) if isinstance(shape, list) else ()
 
 
-def _stretch_each_other(one: tuple[int, ...], two: tuple[int, ...]) -> bool:
-    """Whether of two shapes each has an axis longer than one where the other has one or none."""
-    axes = max(len(one), len(two))
-    pairs = list(zip((1,) * (axes - len(one)) + one, (1,) * (axes - len(two)) + two, strict=True))
-    return any(first > second == 1 for first, second in pairs) and any(second > first == 1 for first, second in pairs)
+def _stretch_each_other(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    """Return whether each shape has an axis longer than one where the other has one or none."""
+    axes = max(len(first), len(second))
+    pairs = list(zip((1,) * (axes - len(first)) + first, (1,) * (axes - len(second)) + second, strict=True))
+    return any(a > b == 1 for a, b in pairs) and any(b > a == 1 for a, b in pairs)
 
 
 def _is_certain(event: Event, is_proof: bool, waited: int) -> bool:
-    """Whether one sample proves it, the operation that made the values does, or nothing has corrected it for long."""
+    """Return whether the domain is certain: by one sample, by the operation that made it, or after enough steps."""
     made_by = event.data.get("made_by")
     return is_proof or (made_by in _SQUASHING if made_by else waited >= _WAITED)
 
 
 _NUMBERS = ("min", "max", "row_sum_min", "row_sum_max", "columns", "values")
 _WORDS = {
-    "probabilities": "probabilities: rows that sum to one",
-    "logits": "values that are no probabilities and no logarithms of any",
+    "probabilities": "probabilities (rows that sum to one)",
+    "logits": "values that are neither probabilities nor log-probabilities",
     "unit_interval": "values strictly between 0 and 1 in every sample so far",
 }

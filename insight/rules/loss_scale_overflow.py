@@ -1,4 +1,4 @@
-"""The scale of mixed precision is too high, or collapses."""
+"""A loss scale of mixed precision that is too high, or collapses."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from math import isnan
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..recording import Recording
 from ..rule import BACKWARD, rule
 
-#: From any usual first scale (2**16 to 2**24) so many halvings lead to 1 or below.
+#: Skipped steps in a row: as many halvings bring any usual first scale (2**16 to 2**24) to 1 or below.
 _TOO_MANY = 25
 _SETTLED = 100
 _RECENT = 50
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Which of the newest steps were skipped, and what the scale was."""
+class _LossScaleOverflowState:
+    """The newest skipped steps, and the scale."""
 
     skips: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT))
     in_a_row: int = 0
@@ -26,14 +26,14 @@ class _Memory:
     good: int = 0
     scale: float = float("nan")
     scale_at_first_skip: float = float("nan")
-    is_said: bool = False
+    is_reported: bool = False
 
 
 @rule(
     "loss-scale-overflow",
     needs=("scalar/loss_scale",),
     phase=BACKWARD,
-    memory=_Memory,
+    memory=_LossScaleOverflowState,
     is_fact=True,
     is_optional=True,
     fires_on=(
@@ -49,16 +49,18 @@ class _Memory:
         Recording({"scalar/loss_scale": (1024.0,) * 150 + (512.0,) * 50}, skipped=(149,)),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Steps are skipped for overflow without end: the scale does not fall, falls below 1, or overflows keep coming.
+def check(context: StepContext, memory: _LossScaleOverflowState) -> Iterator[Finding]:
+    """Report mixed-precision steps that keep overflowing.
 
-    A dynamic scale begins too high on purpose and halves until gradients fit, and it overflows once in a while when it
-    tries a higher one (Micikevicius et al. 2018, arXiv:1710.03740); none of this is reported. Reported are 5 skips in
-    a row at a scale that does not fall, a scale below 1, 25 skips in a row, and 10 skips among the newest 50 steps
-    after 100 good ones.
+    The rule fires after 5 skipped steps in a row at a scale that does not fall, at a scale below 1, after 25 skipped
+    steps in a row, and after 10 skips among the newest 50 steps once 100 steps were good. Skipped steps train nothing.
+
+    A dynamic scale starts too high on purpose and halves until gradients fit; now and then it overflows when it tries a
+    higher scale (Micikevicius et al. 2018, arXiv:1710.03740). That is not reported. Use a dynamic scale, and look for
+    NaN in the forward pass if it collapses.
     """
-    _learn(now, memory)
-    if memory.is_said or not now.record.skipped or isnan(memory.scale):
+    _learn(context, memory)
+    if memory.is_reported or not context.record.skipped or isnan(memory.scale):
         return
     stays = memory.in_a_row >= 5 and memory.scale >= 0.99 * memory.scale_at_first_skip
     why = {
@@ -70,29 +72,28 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     }
     reasons = [words for words, holds in why.items() if holds]
     if reasons:
-        memory.is_said = True
-        yield now.finding(
+        memory.is_reported = True
+        yield context.finding(
             ROOT_SITE,
             "scalar/loss_scale",
             {"loss_scale": memory.scale, "skipped_in_a_row": memory.in_a_row, "skipped_of_newest": sum(memory.skips)},
             first_step=memory.since,
             explanation=f"gradients overflow at a loss scale of {memory.scale:.6g}: {' and '.join(reasons)}; skipped "
-            f"steps "
-            "train nothing",
-            advice="with a fixed scale lower it or use a dynamic one; when a dynamic scale collapses the gradients "
-            "themselves "
-            "are too large or not finite: look for NaN in the forward pass, clip after unscaling, or use bfloat16",
+            "steps train nothing",
+            advice="lower a fixed scale, or use a dynamic one; if a dynamic scale collapses, the gradients "
+            "themselves are too large or not finite: look for NaN in the forward pass, clip after unscaling, or use "
+            "bfloat16",
         )
 
 
-def _learn(now: Moment, memory: _Memory) -> None:
-    scale = now.scalar("loss_scale")
+def _learn(context: StepContext, memory: _LossScaleOverflowState) -> None:
+    scale = context.scalar("loss_scale")
     memory.scale = scale if scale is not None else memory.scale
-    memory.skips.append(now.record.skipped)
-    if not now.record.skipped:
+    memory.skips.append(context.record.skipped)
+    if not context.record.skipped:
         memory.in_a_row = 0
         memory.good += 1
         return
     if memory.in_a_row == 0:
-        memory.since, memory.scale_at_first_skip = now.step, memory.scale
+        memory.since, memory.scale_at_first_skip = context.step, memory.scale
     memory.in_a_row += 1

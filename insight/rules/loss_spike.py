@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from math import isfinite, isnan
 
 from ...storage import ROOT_SITE, Event, Finding
-from ..context.step_context import Moment
-from ..indicators.policy_training import SelfMade
+from ..context.step_context import StepContext
+from ..indicators.policy_training import SelfMadeData
 from ..recording import Recording
 from ..rule import LOSS, rule
 from ..running_statistics import Window
@@ -14,28 +14,28 @@ from ..running_statistics import Window
 _WARM_UP = 20
 _WINDOW = 32
 _LASTING = 3
-_LOOK_AT_CHANGE = "at what the changed modules begin with, and whether the optimizer steps their parameters"
+_LOOK_AT_CHANGE = "at the first values of the changed modules, and whether the optimizer steps their parameters"
 _CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
 
 
 @dataclass(slots=True)
-class _Memory:
-    """The loss's own history; what is part of a spike is not learned."""
+class _LossSpikeState:
+    """The history of the loss; losses of a spike are not added."""
 
     history: Window = field(default_factory=lambda: Window(_WINDOW))
     first: float = float("nan")
     streak: int = 0
     since: int = 0
     rose_to: float = float("nan")
-    last_said: int = -1000
-    self_made: SelfMade = field(default_factory=SelfMade)
+    last_reported: int = -1000
+    self_made: SelfMadeData = field(default_factory=SelfMadeData)
 
 
 @rule(
     "loss-spike",
     needs=("scalar/loss",),
     phase=LOSS,
-    memory=_Memory,
+    memory=_LossSpikeState,
     warm_up=_WARM_UP,
     asks="reference",
     fires_on=(
@@ -57,20 +57,23 @@ class _Memory:
         Recording({"scalar/loss": (*(2.3 * 0.8**step for step in range(40)), 0.1, 0.1, 0.1, 0.1)}),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """For three records in a row the loss lies 8 robust deviations above its history and half its progress is lost.
+def check(context: StepContext, memory: _LossSpikeState) -> Iterator[Finding]:
+    """Report a loss that rises suddenly and stays up.
 
-    The history is the newest 32 finite losses, the deviation that of one loss around their trend. Both are needed: the
-    loss of single batches has heavy tails, and near zero it varies by large factors in healthy runs; single batches are
-    not reported, and losses of policies, and of models that act and learn from what came of it, are no measure of
-    anything. With 8 deviations and half of the progress none of
-    our healthy trainings is (our choice). Modules that joined or were exchanged at most 20 steps before are named.
+    The rule fires when, for three records in a row, the loss lies 8 robust deviations above its history and half of its
+    progress is lost. The history is the newest 32 finite losses; the deviation is that of one loss around their trend.
+    Both conditions are needed: the loss of single batches has heavy tails, and near zero it varies by large factors in
+    healthy runs. None of our healthy trainings reaches this limit (our choice).
+
+    Single batches are not reported. Losses of policies, and of models that learn from their own acts, are left out,
+    since they measure no progress. The finding names modules that were added or replaced at most 20 steps before. Look
+    at the batches of these steps, then at the gradient norm just before.
     """
-    loss = now.scalar("loss")
+    loss = context.scalar("loss")
     if loss is None:
         return
-    memory.self_made.learn(now)
-    if not isfinite(loss) or now.has_a_surrogate_loss:
+    memory.self_made.learn(context)
+    if not isfinite(loss) or context.has_a_surrogate_loss:
         return
     memory.first = loss if isnan(memory.first) else memory.first
     usual, spread = memory.history.median(), memory.history.noise()
@@ -81,16 +84,16 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         memory.streak = 0
         return
     if memory.streak == 0:
-        memory.since, memory.rose_to = now.step, loss
+        memory.since, memory.rose_to = context.step, loss
     memory.streak += 1
     if memory.streak >= 4 * _LASTING:
         memory.history.add(loss)  # it has come to stay: this is the level from now on
-    if memory.streak == _LASTING and now.step - memory.last_said > 100 and not memory.self_made.is_so:
-        memory.last_said = now.step
-        change = now.changes.before(memory.since)
+    if memory.streak == _LASTING and context.step - memory.last_reported > 100 and not memory.self_made.is_self_made:
+        memory.last_reported = context.step
+        change = context.changes.before(memory.since)
         changed = "" if change is None else f"; modules changed: {change.since(memory.since)}"
         first = "" if change is None else f"{_LOOK_AT_CHANGE}, then "
-        yield now.finding(
+        yield context.finding(
             ROOT_SITE,
             "scalar/loss",
             {
@@ -102,12 +105,12 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             },
             severity="warning",
             first_step=memory.since,
-            place=0,
-            explanation=f"the loss rose from {usual:.4g} to {memory.rose_to:.4g} at step {memory.since} and has stayed "
-            f"up for {_LASTING} records; it is {loss:.4g} now, {(loss - usual) / max(spread, 1e-12):.0f} times its "
-            f"usual spread above{changed}",
-            advice=f"if no other finding explains it, look {first}at the batches of these steps, then at the gradient "
-            "norm just before; skip those batches or restart from a checkpoint before it with a lower rate or tighter "
-            "clipping",
+            position=0,
+            explanation=f"the loss rose from {usual:.4g} to {memory.rose_to:.4g} at step {memory.since} and has "
+            f"stayed up for {_LASTING} records; it is {loss:.4g} now, {(loss - usual) / max(spread, 1e-12):.3g} "
+            f"times its usual spread above its history{changed}",
+            advice=f"if no other finding explains it, look {first}at the batches of these steps, then at the "
+            "gradient norm just before; skip those batches, or restart from an earlier checkpoint with a lower rate "
+            "or tighter clipping",
             confidence=0.7,
         )

@@ -1,4 +1,4 @@
-"""Backward without step: gradients flow and the weights stand still."""
+"""Weights that stand still although gradients reach them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,17 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import ROOT_SITE, Event, Finding
-from ..context.step_context import Moment, Rest, Stretch
-from ..context.subject_table import Floats, Mask, Table, some
+from ..context.step_context import Lookahead, SkipWindow, StepContext
+from ..context.subject_table import Table, some
 from ..event_fields import texts
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..running_statistics import Streak, Streaks, count_before_first
+from ..running_statistics import Floats, Mask, Streak, Streaks, count_before_first
 
 _MODEL = chain("one:Dense", "two:Dense")
 _LASTING = 5
-#: Share of the largest gradient so far below which a matrix may stand still: the root of float32's rounding. A loss is
-#: flat to its own last digit there, and an optimizer that compares losses, as a line search does, has arrived.
+#: Share of the largest gradient so far below which a matrix may stand still: the root of float32's rounding. There a
+#: loss is flat to its last digit, and an optimizer that compares losses has converged.
 _ARRIVED = 3.5e-4
 
 
@@ -33,8 +33,8 @@ def _checksums(kind: str, step: int, value: str) -> Event:
 
 
 @dataclass(slots=True)
-class _Memory:
-    """The weights' statistics when last seen, for how long each has stood still, and the first checksums of all."""
+class _MissingOptimizerStepState:
+    """The weights' last statistics, for how long each has stood still, and the first checksums."""
 
     before: NDArray[np.float64] | None = None
     streaks: Streaks = field(default_factory=Streaks)
@@ -42,40 +42,40 @@ class _Memory:
     first: Mapping[str, str] = field(default_factory=dict)
     largest: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     moved: int = 0
-    is_said: bool = False
+    is_reported: bool = False
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    """While a gradient reaches every parameter, and every one of them moves."""
-    gradient, weight, update = (stretch.now.table(name) for name in ("gradient", "weight", "update"))
-    flows, moves = stretch.columns("gradient", "l2_norm"), stretch.columns("update", "l2_norm")
-    if memory.is_said:
-        return stretch.whole
+def _skip_window(lookahead: Lookahead, memory: _MissingOptimizerStepState) -> SkipWindow | None:
+    """Skip records while a gradient reaches every parameter and every parameter moves."""
+    gradient, weight, update = (lookahead.context.table(name) for name in ("gradient", "weight", "update"))
+    flows, moves = lookahead.columns("gradient", "l2_norm"), lookahead.columns("update", "l2_norm")
+    if memory.is_reported:
+        return lookahead.whole
     if memory.streaks.are_running or memory.cleared.length or gradient is None or weight is None or update is None:
         return None
-    values = weight.alike
+    values = weight.stacked
     if flows is None or moves is None or values is None:
         return None
     if not weight.rows.are(update.rows) or not weight.rows.are(gradient.rows):
         return None
     stops = ~(flows.min(axis=1) > 0) | (moves == 0).any(axis=1)
-    stops |= np.array([rate == 0 for rate in stretch.scalars("learning_rate")])
+    stops |= np.array([rate == 0 for rate in lookahead.scalars("learning_rate")])
 
     def learn(records: int) -> None:
         memory.moved += int((moves[:records] > 0).any(axis=1).sum())
-        memory.before = values.values[weight.place + records - 1]
+        memory.before = values.values[weight.index + records - 1]
         for norm in flows[:records]:
             _has_arrived(norm, memory)
 
-    return Rest(min(stretch.finite("gradient"), count_before_first(stops)), learn)
+    return SkipWindow(min(lookahead.finite("gradient"), count_before_first(stops)), learn)
 
 
 @rule(
     "missing-optimizer-step",
     needs=("record", "gradient", "weight"),
     phase=OPTIMIZER,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_MissingOptimizerStepState,
     warm_up=_LASTING + 1,
     is_fact=True,
     fires_on=(
@@ -140,102 +140,111 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """No weight matrix has changed for 5 records although finite gradients reached them and the rate is not zero.
+def check(context: StepContext, memory: _MissingOptimizerStepState) -> Iterator[Finding]:
+    """Report weights that do not change although gradients reach them.
 
-    An update of exactly zero is the fact. Where updates are not recorded, weights whose every statistic stays the same
-    to the last bit are taken for it, with less confidence: float16 and bfloat16 weights also stand still when each
-    update is smaller than half of their last digit. Skipped steps do not count, nor do matrices whose gradient has
-    fallen to the root of float32's rounding of what it was: no loss can tell a smaller step from none. Gradients that
-    reach every output and are zero at every parameter when the optimizer steps were cleared before it. Weights that are
-    at the end what they were at first, to the last bit, although five steps and more have moved them, were put back
-    after every step.
+    The rule fires when no weight matrix has changed for 5 records although finite gradients reached them and the rate
+    is not zero. An update of exactly zero is the fact. If updates are not recorded, weights whose statistics all stay
+    equal to the last bit count as well, with less confidence: in float16 and bfloat16, updates smaller than half of the
+    last digit change nothing either. Skipped steps do not count, nor do matrices whose gradient has fallen to the
+    rounding of float32.
+
+    Two more cases: gradients reach every output but are zero at every parameter when the optimizer steps, so they were
+    cleared in between; and weights that are equal to the first ones at the end, to the last bit, although five steps or
+    more moved them, so they were put back.
+
+    Call `optimizer.step()` after `backward()`, and `zero_grad()` not between the two.
     """
-    if memory.is_said:
+    if memory.is_reported:
         return
-    gradient, weight = now.table("gradient"), now.table("weight")
-    yield from _put_back(now, memory)
-    if memory.is_said or now.record.skipped or gradient is None or weight is None or now.scalar("learning_rate") == 0:
+    gradient, weight = context.table("gradient"), context.table("weight")
+    yield from _put_back(context, memory)
+    if (
+        memory.is_reported
+        or context.record.skipped
+        or gradient is None
+        or weight is None
+        or context.scalar("learning_rate") == 0
+    ):
         return
-    yield from _cleared(now, memory, gradient)
-    update = now.table("update")
+    yield from _cleared(context, memory, gradient)
+    update = context.table("update")
     still = _standing(weight, update, memory)
     memory.before = weight.values
-    driven = _driven(now, gradient, weight) & ~_has_arrived(
+    driven = _driven(context, gradient, weight) & ~_has_arrived(
         gradient.at(weight.rows, gradient.column("l2_norm")), memory
     )
     stuck = still & driven
-    lengths = memory.streaks.update(stuck, driven, now.step)[: len(driven)]
-    if not memory.is_said and some(stuck) and (lengths[driven] >= _LASTING).all():
-        memory.is_said = True
-        yield now.finding(
+    lengths = memory.streaks.update(stuck, driven, context.step)[: len(driven)]
+    if not memory.is_reported and some(stuck) and (lengths[driven] >= _LASTING).all():
+        memory.is_reported = True
+        yield context.finding(
             ROOT_SITE,
             "update/l2_norm" if update is not None else "weight/l2_norm",
             {"parameters": int(driven.sum()), "records": int(lengths[driven].min())},
             first_step=int(memory.streaks.since[: len(driven)][driven].min()),
-            place=0,
-            explanation=f"gradients reach {int(driven.sum())} weight matrices, and none of them has changed for "
+            position=0,
+            explanation=f"gradients reach {int(driven.sum())} weight matrices, but none of them has changed for "
             f"{int(lengths[driven].min())} records",
-            advice="call optimizer.step() after backward(), on the optimizer that holds these parameters, and not "
-            "only on "
-            "some branch; with a gradient scaler call scaler.step(optimizer); in half precision keep float32 master "
-            "weights",
+            advice="call optimizer.step() after backward(), on the optimizer that holds these parameters, and on "
+            "every branch; with a gradient scaler call scaler.step(optimizer); in half precision keep float32 "
+            "master weights",
             confidence=1.0 if update is not None else 0.7,
         )
 
 
-def _put_back(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """All checksums at the end are those of the start, and there were updates."""
-    for event in now.events("initial_checksum"):
+def _put_back(context: StepContext, memory: _MissingOptimizerStepState) -> Iterator[Finding]:
+    """Yield a finding if all checksums at the end equal those at the start although there were updates."""
+    for event in context.events("initial_checksum"):
         memory.first = texts(event, "parameters")
-    update = now.table("update")
+    update = context.table("update")
     memory.moved += update is not None and (update.low("l2_norm") > 0 or some(update.there("l2_norm") > 0))
-    for event in now.events("resume_point"):
+    for event in context.events("resume_point"):
         is_same = bool(memory.first) and texts(event, "parameters") == memory.first
-        if memory.is_said or not is_same or memory.moved < _LASTING:
+        if memory.is_reported or not is_same or memory.moved < _LASTING:
             continue
-        memory.is_said = True
-        yield now.finding(
+        memory.is_reported = True
+        yield context.finding(
             ROOT_SITE,
             "weight/l2_norm",
             {"parameters": len(memory.first), "updates": memory.moved},
             first_step=0,
-            place=0,
-            explanation=f"{memory.moved} steps have moved the weights, and all {len(memory.first)} parameters are to "
-            "the last bit what they were before the first: somebody puts them back after every step",
-            advice="look for load_state_dict() or a copy of the weights inside the loop: a moving average or a backup "
-            "for the evaluation that is restored in every step",
+            position=0,
+            explanation=f"{memory.moved} steps have moved the weights, but all {len(memory.first)} parameters are "
+            "equal, to the last bit, to what they were before the first; something puts them back after every step",
+            advice="look for load_state_dict() or a copy of the weights inside the loop, such as a moving average "
+            "or an evaluation backup that is restored in every step",
             confidence=0.9,  # a run may also end with a choice of the first weights as the best
         )
 
 
-def _cleared(now: Moment, memory: _Memory, gradient: Table) -> Iterator[Finding]:
-    """Gradients of every output arrive, and those of every parameter are zero when the optimizer steps."""
-    arrives = now.table("activation_grad")
+def _cleared(context: StepContext, memory: _MissingOptimizerStepState, gradient: Table) -> Iterator[Finding]:
+    """Yield a finding if gradients reach every output but are zero at every parameter."""
+    arrives = context.table("activation_grad")
     if arrives is None:
         return
     if gradient.low("l2_norm") > 0:
-        memory.cleared.update(False, now.step)
+        memory.cleared.update(False, context.step)
         return
     norms, backward = gradient.there("l2_norm"), arrives.there("l2_norm")
     is_lost = len(norms) > 0 and not np.count_nonzero(norms) and len(backward) > 0 and bool((backward > 0).all())
     lasting = _LASTING if memory.moved else 1  # a single step may be emptied on purpose, the first of a run is not
-    if memory.cleared.update(is_lost, now.step) < lasting:
+    if memory.cleared.update(is_lost, context.step) < lasting:
         return
-    memory.is_said = True
-    yield now.finding(
+    memory.is_reported = True
+    yield context.finding(
         ROOT_SITE,
         "gradient/l2_norm",
         {"parameters": len(norms), "records": memory.cleared.length, "smallest_output_gradient": float(backward.min())},
         first_step=memory.cleared.since,
-        place=0,
-        explanation=f"the backward pass brings a gradient to every output, and the gradients of all {len(norms)} "
-        "parameters are exactly zero when the optimizer steps: they are cleared in between, and every step is empty",
+        position=0,
+        explanation=f"the backward pass brings a gradient to every output, but the gradients of all {len(norms)} "
+        "parameters are exactly zero when the optimizer steps; they are cleared in between, so every step is empty",
         advice="call optimizer.zero_grad() before backward() or after step(), never between the two",
     )
 
 
-def _standing(weight: Table, update: Table | None, memory: _Memory) -> Mask:
+def _standing(weight: Table, update: Table | None, memory: _MissingOptimizerStepState) -> Mask:
     """`(rows of weight,)` True where the weight did not change in this step."""
     if update is not None and weight.rows.are(update.rows):
         stands: Mask = update.column("l2_norm") == 0
@@ -245,7 +254,7 @@ def _standing(weight: Table, update: Table | None, memory: _Memory) -> Mask:
     return np.asarray((memory.before == weight.values).all(axis=1), dtype=np.bool_)
 
 
-def _has_arrived(norms: Floats, memory: _Memory) -> Mask:
+def _has_arrived(norms: Floats, memory: _MissingOptimizerStepState) -> Mask:
     """`(rows of weight,)` True where the gradient is nothing beside the largest that was seen; learns them."""
     before = memory.largest
     if len(before) != len(norms):
@@ -255,9 +264,9 @@ def _has_arrived(norms: Floats, memory: _Memory) -> Mask:
     return np.asarray(norms < _ARRIVED * memory.largest, dtype=np.bool_)
 
 
-def _driven(now: Moment, gradient: Table, weight: Table) -> Mask:
+def _driven(context: StepContext, gradient: Table, weight: Table) -> Mask:
     """`(rows of weight,)` True for matrices that a finite gradient reached."""
-    matrices = now.anatomy.matrices(weight.rows.sites) & weight.present
+    matrices = context.model.matrices(weight.rows.sites) & weight.present
     flows: Mask = gradient.column("l2_norm") > 0
     if not gradient.is_whole or gradient.holds_non_finite:
         flows &= gradient.present & ~gradient.non_finite

@@ -1,4 +1,4 @@
-"""An adaptive optimizer at its full rate from the first step on, before its second moment means anything."""
+"""An adaptive optimizer that starts at its full rate, before its second moment means anything."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment
-from ..indicators.update_stability import LARGE_UPDATE, Stability, is_cold_start
+from ..context.step_context import StepContext
+from ..indicators.update_stability import LARGE_UPDATE, UpdateStability, is_cold_start
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 
@@ -17,10 +17,10 @@ _FALL = tuple(3.0 * 0.96**step for step in range(40))
 
 
 @dataclass(slots=True)
-class _Memory:
-    """What the run did so far, and the worst loss of its first steps."""
+class _MissingWarmupState:
+    """The stability of the updates so far, and the worst early loss."""
 
-    stability: Stability = field(default_factory=Stability)
+    stability: UpdateStability = field(default_factory=UpdateStability)
     harmed: int = 0
     worst: float = float("nan")
     is_done: bool = False
@@ -30,7 +30,7 @@ class _Memory:
     "missing-warmup",
     needs=("scalar/loss", "update", "scalar/learning_rate", "structure"),
     phase=OPTIMIZER,
-    memory=_Memory,
+    memory=_MissingWarmupState,
     warm_up=_JUDGED_AT,
     fires_on=(
         Recording(
@@ -81,27 +81,31 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Adam and its kin at full rate from step 0, updates beyond 0.3 of the weights at once, a loss thrown up that
-    recovers.
+def check(context: StepContext, memory: _MissingWarmupState) -> Iterator[Finding]:
+    """Report an adaptive optimizer that starts at its full rate and throws the loss.
 
-    In its first steps such an optimizer moves every weight by the whole rate, whatever the gradient, because its
-    second moment has seen nothing yet (Ma and Yarats 2021, arXiv:1910.04209). Many small networks bear it: only a run
-    whose loss was thrown above its start in the first 20 records, or whose attention looks at one token since, and
-    whose loss had recovered after 40, is reported. One that does not recover has a rate that is too high.
+    In its first steps such an optimizer moves every weight by the whole rate, whatever the gradient, because its second
+    moment has seen nothing yet (Ma and Yarats 2021, arXiv:1910.04209). The rule fires when updates at the start exceed
+    0.3 of the weights, the loss was thrown above its first value in the first 20 records (or attention looks at one
+    token since), and the loss had recovered after 40. Many small networks bear such a start and are not reported. A
+    loss that does not recover means a rate that is too high. Raise the rate linearly over the first steps.
     """
     stability = memory.stability
     if memory.is_done:
         return
-    stability.update(now)
+    stability.update(context)
     if stability.records <= _EARLY and stability.is_harmed:
         memory.harmed += 1
         memory.worst = float(np.fmax(memory.worst, stability.loss))
     if stability.records < _JUDGED_AT:
         return
     memory.is_done = True
-    if (memory.harmed >= 3 or stability.is_damaged()) and is_cold_start(now, stability) and stability.has_recovered():
-        yield now.finding(
+    if (
+        (memory.harmed >= 3 or stability.is_damaged())
+        and is_cold_start(context, stability)
+        and stability.has_recovered()
+    ):
+        yield context.finding(
             ROOT_SITE,
             "update/ratio_to_weight",
             {
@@ -113,16 +117,15 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             },
             severity="warning",
             first_step=stability.large_from,
-            place=0,
-            explanation=f"the optimizer started at its full rate of {stability.first_rate:.3g}; its first updates were "
-            f"up to {stability.peak:.2g} of the weights"
+            position=0,
+            explanation=f"the optimizer started at its full rate of {stability.first_rate:.3g}; its first updates "
+            f"reached {stability.peak:.2g} times the weights' norm"
             + (
                 f" and threw the loss from {stability.first:.4g} to {memory.worst:.4g} before it recovered"
                 if memory.harmed >= 3
                 else ", and its attention has looked at one token only since then"
             ),
-            advice="raise the rate linearly from 0 over the first 2 / (1 - beta2) steps (2000 for beta2 = 0.999), or "
-            "over "
-            "the first 1 to 5 % of a short run",
+            advice="raise the rate linearly from 0 over the first 2 / (1 - beta2) steps (2000 for beta2 = 0.999), "
+            "or over the first 1 to 5 % of a short run",
             confidence=0.8,
         )

@@ -1,17 +1,17 @@
-"""Gradients pile up over steps because nobody clears them."""
+"""Gradients that add up over steps because they are never cleared."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
 
 from ...storage import ROOT_SITE, Event, Finding
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
 _IN_A_ROW = 3
-#: How exactly what is left over must be the gradient that the step before has used.
+#: Relative error within which the leftover is the gradient that the step before used.
 _SAME = 1e-3
 
 
@@ -20,7 +20,7 @@ def _left(step: int) -> Event:
 
 
 @dataclass(slots=True)
-class _Memory:
+class _MissingZeroGradState:
     """For how many steps in a row gradients were left over."""
 
     streak: int = 0
@@ -29,29 +29,29 @@ class _Memory:
     norm_before: float = float("nan")
     last_norm: float = float("nan")
     step_before: int = -2
-    is_said: bool = False
+    is_reported: bool = False
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    """While nothing was left over in the last step that was told of."""
-    norms = stretch.norms("gradient") if stretch.carries("gradient") else [float("nan")] * len(stretch)
-    if memory.is_said or norms is None or memory.streak > 0:
-        return stretch.whole if memory.is_said else None
+def _skip_window(lookahead: Lookahead, memory: _MissingZeroGradState) -> SkipWindow | None:
+    """Skip records while the last step left no gradients over."""
+    norms = lookahead.norms("gradient") if lookahead.carries("gradient") else [float("nan")] * len(lookahead)
+    if memory.is_reported or norms is None or memory.streak > 0:
+        return lookahead.whole if memory.is_reported else None
 
     def learn(records: int) -> None:
         known = [norm for norm in norms[:records] if isfinite(norm)]
         memory.norm_before = known[-1] if known else memory.norm_before
-        memory.last_norm, memory.step_before = norms[records - 1], stretch.records[records - 1].step
+        memory.last_norm, memory.step_before = norms[records - 1], lookahead.records[records - 1].step
 
-    return Rest(len(stretch), learn)
+    return SkipWindow(len(lookahead), learn)
 
 
 @rule(
     "missing-zero-grad",
     needs=("structure",),
     phase=CONFIGURATION,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_MissingZeroGradState,
     warm_up=_IN_A_ROW,
     is_fact=True,
     fires_on=(
@@ -65,33 +65,36 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording({"one.weight gradient/l2_norm": (0.5,) * 8}, _MODEL, events=(_left(4),)),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """In three steps in a row the gradients of the step before were still there when new ones were added to them.
+def check(context: StepContext, memory: _MissingZeroGradState) -> Iterator[Finding]:
+    """Report gradients that are never cleared between steps.
 
-    The probe reports it only when no accumulation over micro-batches is declared. It is a fact and needs no threshold;
-    the three in a row let a single backward pass outside the loop go by. What is left over and has the norm of the very
-    gradient that the step before has used, whole and by itself, is proof at once.
+    The rule fires when, in three steps in a row, the gradients of the step before were still there when backward added
+    new ones. The probe reports this only if no accumulation over micro-batches is declared, so it is a fact and needs
+    no threshold. Three in a row allow a single backward pass outside the loop. If the leftover has exactly the norm
+    that the step before used, one step is proof. Call `optimizer.zero_grad()` once a step, before `backward()`.
     """
-    if memory.is_said:
+    if memory.is_reported:
         return
-    norm = _norm(now)
-    events = [event for event in now.events("gradient_before_forward") if _count(event) > now.anatomy.outside]
+    norm = _norm(context)
+    events = [event for event in context.events("gradient_before_forward") if _count(event) > context.model.outside]
     if not events:
-        is_next = memory.streak > 0 and now.step <= memory.last + 1  # another micro-step, or a step not yet complete
+        is_next = (
+            memory.streak > 0 and context.step <= memory.last + 1
+        )  # another micro-step, or a step not yet complete
         memory.norm_before = norm if isfinite(norm) and not is_next else memory.norm_before
-        memory.last_norm, memory.step_before = norm, now.step
+        memory.last_norm, memory.step_before = norm, context.step
         return
     norm_left = events[-1].data.get("l2_norm")
     left = float(norm_left) if isinstance(norm_left, int | float) else float("nan")
-    is_whole = memory.step_before == now.step - 1 and abs(left - memory.last_norm) <= _SAME * memory.last_norm
+    is_whole = memory.step_before == context.step - 1 and abs(left - memory.last_norm) <= _SAME * memory.last_norm
     memory.streak = memory.streak + 1 if events[0].step == memory.last + 1 else 1
     memory.last = events[0].step
     memory.since = memory.last if memory.streak == 1 else memory.since
-    memory.last_norm, memory.step_before = norm, now.step
+    memory.last_norm, memory.step_before = norm, context.step
     if memory.streak < _IN_A_ROW and not is_whole:
         return
-    memory.is_said = True
-    yield now.finding(
+    memory.is_reported = True
+    yield context.finding(
         ROOT_SITE,
         "gradient/l2_norm",
         {
@@ -102,21 +105,19 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             "steps_in_a_row": memory.streak,
         },
         first_step=memory.since,
-        explanation=f"since step {memory.since} the gradients of the step before (norm {left:.4g}) are still there "
-        f"when "
-        f"a new "
-        "step begins, and backward() adds to them: every step follows the sum of all gradients so far",
-        advice="call optimizer.zero_grad() once a step, before backward(); if this is accumulation over micro-batches, "
-        "declare it with accumulation_steps in the monitor's configuration",
+        explanation=f"since step {memory.since} every step begins with the gradients of the step before (norm "
+        f"{left:.4g}), and backward() adds to them; each step follows the sum of all gradients so far",
+        advice="call optimizer.zero_grad() once a step, before backward(); if this is accumulation over "
+        "micro-batches, declare it with accumulation_steps in the monitor's configuration",
     )
 
 
 def _count(event: Event) -> float:
-    """How many parameters still had a gradient; those that no optimizer holds are cleared by none, and harm nothing."""
+    """Return how many parameters still had a gradient."""
     count = event.data.get("parameters")
     return float(count) if isinstance(count, int | float) else float("inf")
 
 
-def _norm(now: Moment) -> float:
-    table = now.table("gradient")
+def _norm(context: StepContext) -> float:
+    table = context.table("gradient")
     return float("nan") if table is None else table.norm

@@ -1,9 +1,9 @@
-"""A collector or the writer failed: observations are missing, the training was not touched."""
+"""A failure of the monitor itself: observations are missing, the training is unharmed."""
 
 from collections.abc import Iterator
 
 from ...storage import Event, Finding
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..recording import Recording
 from ..rule import CONFIGURATION, rule
 
@@ -11,7 +11,7 @@ from ..rule import CONFIGURATION, rule
 @rule(
     "monitor-fault",
     needs=("record",),
-    asked_on=("event/monitor_fault", "event/observations_lost"),
+    triggers=("event/monitor_fault", "event/observations_lost"),
     phase=CONFIGURATION,
     is_fact=True,
     fires_on=(
@@ -21,24 +21,26 @@ from ..rule import CONFIGURATION, rule
     ),
     silent_on=(Recording(events=(Event("step_skipped", 0, data={"loss_scale": 1024.0}),)),),
 )
-def check(now: Moment, memory: None) -> Iterator[Finding]:
-    """What the monitor says about itself: a collector that failed and was switched off, steps that were dropped.
+def check(context: StepContext, memory: None) -> Iterator[Finding]:
+    """Report a failure of the monitor: a collector that was switched off, or records that were lost.
 
-    It never makes a run unhealthy and is never a root cause; it says where silence is not health. Rules that raise are
-    reported in the same way.
+    Such a finding never makes a run unhealthy and is never a root cause; it says where silence does not mean health.
+    Rules that raise are reported in the same way.
     """
-    for event in (*now.events("monitor_fault"), *now.events("observations_lost")):
+    for event in (*context.events("monitor_fault"), *context.events("observations_lost")):
         lost = event.data.get("count")
         collector = str(event.data.get("collector", ""))
-        what = f"{collector or 'a collector'} " + ("cannot be recorded here" if event.site else "failed and is off")
+        what = f"{collector or 'a collector'} " + (
+            "cannot be recorded here" if event.site else "failed and was switched off"
+        )
         words = f"observations of {lost} steps were lost" if lost else what
         touched = "the training was touched" if event.data.get("touched") else "the training was not touched"
-        yield now.finding(
+        yield context.finding(
             event.site or collector,
             "",
             {"count": float(lost) if isinstance(lost, int | float) else 1.0},
             severity="warning",
             explanation=f"{words} at step {event.step}: {event.data.get('error', 'the queue was full')}; {touched}",
-            advice="do not read the missing observations as health; for lost steps record less often or choose a "
-            "faster place for the store, for a failed collector report its message",
+            advice="do not take the missing observations for health; for lost steps, record less often or choose a "
+            "faster place for the store; for a failed collector, report its message",
         )

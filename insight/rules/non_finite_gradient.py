@@ -1,4 +1,4 @@
-"""The gradient holds NaN or infinity where nothing that is known of the forward pass does."""
+"""A gradient with NaN or infinity after a finite forward pass."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table, some
 from ..indicators.non_finite_sources import TRACED, Origin
 from ..recording import Recording, chain
@@ -15,34 +15,34 @@ from ..rule import BACKWARD, rule
 _MODEL = chain("first:Dense", "root:Sqrt", "head:Dense")
 _ADVICE = (
     "look at derivatives that are infinite where the function is finite: sqrt and norms at 0, log near 0, where() over "
-    "a branch that is not taken, a power below 1; add the epsilon inside the root, or clamp before it"
+    "a branch that is not taken, a power below 1; add an epsilon inside the root, or clamp before it"
 )
-_RECORD = "have `loss` or `activation` recorded at the steps of `gradient`, which tells the two passes apart; then "
-_UNSEEN = "nothing of the forward pass of step {} was recorded{}: {}"
-_MAYBE = ", which may have made them"
+_RECORD = "record `loss` or `activation` at the steps of `gradient`, to tell the two passes apart; then "
+_UNSEEN = "step {} recorded nothing of its forward pass{}: {}"
+_MAYBE = ", which may be the source"
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Has it been said, or has the forward pass been bad before."""
+class _NonFiniteGradientState:
+    """The traced origin, and whether the rule is done: it has reported, or the forward pass was bad."""
 
     is_done: bool = False
     origin: Origin = field(default_factory=Origin)
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+def _skip_window(lookahead: Lookahead, memory: _NonFiniteGradientState) -> SkipWindow | None:
     if memory.is_done:
-        return stretch.whole
-    return None if memory.origin.event is not None else Rest(stretch.finite("gradient", "activation_grad"))
+        return lookahead.whole
+    return None if memory.origin.event is not None else SkipWindow(lookahead.finite("gradient", "activation_grad"))
 
 
 @rule(
     "non-finite-gradient",
     needs=("gradient",),
-    asked_on=("gradient", TRACED),
+    triggers=("gradient", TRACED),
     phase=BACKWARD,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_NonFiniteGradientState,
     essential=True,
     is_fact=True,
     fires_on=(
@@ -63,103 +63,110 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording({"first.weight gradient/pos_infs": (0, 64), "scalar/loss_scale": 65536.0}, _MODEL, skipped=(1,)),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """The first module in backward order that turns finite gradients into NaN or infinity.
+def check(context: StepContext, memory: _NonFiniteGradientState) -> Iterator[Finding]:
+    """Report the module whose backward pass makes NaN or infinity.
 
-    What the step recorded of its forward pass, activations or the loss, is finite. Where it recorded nothing of it, the
-    forward pass may have made them as well, and the finding says so with half the confidence.
+    The rule fires when a gradient is not finite although everything recorded of the forward pass is. If the step
+    recorded nothing of the forward pass, that may be the source as well, and the finding has half the confidence. An
+    overflow under dynamic loss scaling skips its step and is no error.
 
-    An overflow under dynamic loss scaling skips its step and is no error. With activation gradients recorded, the
-    module is the one whose own output gradient is finite while the gradient at its input is not. Where
-    operations that belong to no module stand between the two, the backward pass of either can have made it: the place
-    is then the earlier module, whose output has the bad gradient, unless parameters of the later one have, too.
+    With activation gradients recorded, the module is the one whose output gradient is finite while the gradient at its
+    input is not. If operations outside of modules lie between two modules, either can be the source. The finding then
+    names the earlier one, whose output has the bad gradient, unless parameters of the later one have a bad gradient
+    too.
+
+    Look for derivatives without a finite value: sqrt or norm at zero, and divisions.
     """
     if memory.is_done:
         return
-    memory.origin.learn(now)
-    if now.record.skipped and now.scalar("loss_scale") is not None:
+    memory.origin.learn(context)
+    if context.record.skipped and context.scalar("loss_scale") is not None:
         return
-    bad = [table for name in ("gradient", "activation_grad") if (table := now.table(name)) and table.holds_non_finite]
+    bad = [
+        table for name in ("gradient", "activation_grad") if (table := context.table(name)) and table.holds_non_finite
+    ]
     if not bad:
         return
     memory.is_done = True
-    if _forward_is_bad(now):
+    if _forward_is_bad(context):
         return
     table = bad[-1]
     row = int(np.flatnonzero(table.non_finite)[-1])
     seen = table.rows.sites[row]
-    site, how = _origin(now, table, seen)
+    site, how = _origin(context, table, seen)
     values = table.counts(row)
-    total = sum(int(each.non_finite.sum()) for each in bad)
-    what = "activation_grad" if table is now.table("activation_grad") else "gradient"
+    total = sum(int(bad_table.non_finite.sum()) for bad_table in bad)
+    what = "activation_grad" if table is context.table("activation_grad") else "gradient"
     metric = f"{what}/nans" if values["nans"] else f"{what}/pos_infs"
-    held = (
+    seen_values = (
         f"the gradient at {display_site(seen)} holds {values['nans']:.0f} NaN and "
         f"{values['pos_infs'] + values['neg_infs']:.0f} infinities"
     )
-    known = _known_of_the_forward(now)
+    known = _known_of_the_forward(context)
     is_sure = bool(known) or memory.origin.event is not None
-    start = f"{known}, but {held}" if known else _UNSEEN.format(now.step, "" if is_sure else _MAYBE, held)
-    yield now.finding(
+    start = (
+        f"{known}, but {seen_values}" if known else _UNSEEN.format(context.step, "" if is_sure else _MAYBE, seen_values)
+    )
+    yield context.finding(
         site,
         metric if site == seen else "",
         {**values, "tensors_affected": total},
-        place=-now.anatomy.order(site),
-        explanation=f"{start}; {how}{memory.origin.to_text(now)}",
-        advice=memory.origin.advice(now, _ADVICE if is_sure else _RECORD + _ADVICE),
+        position=-context.model.order(site),
+        explanation=f"{start}; {how}{memory.origin.to_text(context)}",
+        advice=memory.origin.advice(context, _ADVICE if is_sure else _RECORD + _ADVICE),
         confidence=1.0 if is_sure else 0.5,
     )
 
 
-def _forward_is_bad(now: Moment) -> bool:
-    table = now.table("activation")
-    loss = now.scalar("loss")
+def _forward_is_bad(context: StepContext) -> bool:
+    table = context.table("activation")
+    loss = context.scalar("loss")
     return (table is not None and table.holds_non_finite) or (loss is not None and not np.isfinite(loss))
 
 
-def _known_of_the_forward(now: Moment) -> str:
-    """What of it the step recorded, all of which is finite; empty of nothing."""
-    table = now.table("activation")
+def _known_of_the_forward(context: StepContext) -> str:
+    """Return what the step recorded of a finite forward pass, in words; empty if it recorded nothing."""
+    table = context.table("activation")
     seen = ["every recorded activation"] if table is not None and some(table.present) else []
-    seen += ["the loss"] if now.scalar("loss") is not None else []
-    return f"{' and '.join(seen)} of step {now.step} {'are' if len(seen) > 1 else 'is'} finite" if seen else ""
+    seen += ["the loss"] if context.scalar("loss") is not None else []
+    return f"{' and '.join(seen)} of step {context.step} {'are' if len(seen) > 1 else 'is'} finite" if seen else ""
 
 
-def _origin(now: Moment, table: Table, seen: str) -> tuple[str, str]:
-    """The module whose backward pass made it, else the last place known to hold it, and how that is known."""
-    if table is not now.table("activation_grad"):
-        return seen, "it is the last parameter in model order, so the first in backward order, that is not finite"
-    found = [one for one in _rows(table) if one[2]]
-    known = {site: any(bad for name, bad, _ in found if name == site) for site, _, _ in found}
-    takers = now.anatomy.consumers(seen)
+def _origin(context: StepContext, table: Table, seen: str) -> tuple[str, str]:
+    """Return the module whose backward pass made it, or the last known place, and how that is known."""
+    if table is not context.table("activation_grad"):
+        return seen, "it is the last non-finite parameter in model order, so the first in backward order"
+    found = [row for row in _rows(table) if row[2]]
+    known = {site: any(is_bad for name, is_bad, _ in found if name == site) for site, _, _ in found}
+    takers = context.model.consumers(seen)
     if len(takers) != 1 or known.get(takers[0], True):
-        return seen, "nothing after it in the forward pass is known to have a non-finite gradient"
+        return seen, "no module after it in the forward pass is known to have a non-finite gradient"
     taker, shown = takers[0], display_site(takers[0])
     start = f"the gradient of {shown}'s own output is finite"
-    parameters = _parameters(now, taker)
-    if spoilt := [site for site, bad in parameters.items() if bad]:
-        return taker, f"{start} and that of its {_listed(spoilt)} is not, so its backward pass makes them"
-    if seen in now.anatomy.modules[taker].direct:
+    parameters = _parameters(context, taker)
+    if spoilt := [site for site, is_bad in parameters.items() if is_bad]:
+        return taker, f"{start}, but that of its {_listed(spoilt)} is not, so its backward pass makes them"
+    if seen in context.model.modules[taker].direct:
         return taker, (
-            f"{start}, and it is given what {display_site(seen)} gives as it is: its backward pass makes them, or "
-            f"that of operations outside of modules that take the same"
+            f"{start}, and it takes the output of {display_site(seen)} unchanged: its backward pass makes them, or "
+            f"that of operations outside of modules that take the same output"
         )
-    spared = f"; that of its {_listed(list(parameters))} is finite, which speaks for those operations"
+    spared = f"; the gradient of its {_listed(list(parameters))} is finite, so those operations are more likely"
     return seen, (
-        f"{start}, so they are made in its backward pass, or in that of operations outside of modules that take what "
-        f"{display_site(seen)} gives{spared if parameters else ''}"
+        f"{start}, so its backward pass makes them, or that of operations outside of modules that take the output of "
+        f"{display_site(seen)}{spared if parameters else ''}"
     )
 
 
-def _parameters(now: Moment, module: str) -> dict[str, bool]:
-    """Whether the gradient is bad, by parameter of the module's own, as far as it is known in this step."""
-    table = now.table("gradient")
+def _parameters(context: StepContext, module: str) -> dict[str, bool]:
+    """Return whether the gradient of each of the module's own parameters is bad, as far as this step shows."""
+    table = context.table("gradient")
     rows = () if table is None else _rows(table)
-    return {site: bad for site, bad, is_there in rows if is_there and site.rpartition(".")[0] == module}
+    return {site: is_bad for site, is_bad, is_there in rows if is_there and site.rpartition(".")[0] == module}
 
 
 def _rows(table: Table) -> Iterator[tuple[str, bool, bool]]:
-    """Of every row its site, whether it is bad, and whether it is there."""
+    """Yield each row's site, whether it is bad, and whether it is present."""
     return zip(table.rows.sites, table.non_finite.tolist(), table.present.tolist(), strict=True)
 
 

@@ -1,4 +1,4 @@
-"""The loss itself is not finite while everything before it is."""
+"""A loss that is not finite after a finite forward pass."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,46 +6,46 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..indicators.non_finite_sources import TRACED, Origin
 from ..recording import Recording
 from ..rule import LOSS, rule
 
 _ADVICE = (
-    "look for log(0), division by an empty mask or batch, softmax and log taken separately (use the fused "
+    "look for log(0), the mean of an empty mask or batch, softmax and log taken separately (use the fused "
     "cross-entropy on logits), or a target outside the loss function's domain"
 )
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Has it been said, or has something before the loss spoiled it."""
+class _NonFiniteLossState:
+    """The traced origin, and whether the rule is done: it has reported, or an activation was bad."""
 
     is_done: bool = False
     last_finite: float = float("nan")
     origin: Origin = field(default_factory=Origin)
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+def _skip_window(lookahead: Lookahead, memory: _NonFiniteLossState) -> SkipWindow | None:
     if memory.is_done:
-        return stretch.whole
+        return lookahead.whole
     if memory.origin.event is not None:
         return None
 
     def learn(records: int) -> None:
-        known = stretch.known("loss", records)
+        known = lookahead.known("loss", records)
         memory.last_finite = known[-1] if known else memory.last_finite
 
-    return Rest(stretch.until_not_finite("loss"), learn)
+    return SkipWindow(lookahead.until_not_finite("loss"), learn)
 
 
 @rule(
     "non-finite-loss",
     needs=("scalar/loss",),
-    asked_on=("scalar/loss", TRACED),
+    triggers=("scalar/loss", TRACED),
     phase=LOSS,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_NonFiniteLossState,
     essential=True,
     is_fact=True,
     fires_on=(
@@ -57,36 +57,37 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording({"scalar/loss": (2.3, float("nan")), "head activation/nans": (0, 64)}),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """The loss is NaN or infinite although every recorded activation of the step is finite.
+def check(context: StepContext, memory: _NonFiniteLossState) -> Iterator[Finding]:
+    """Report a loss that is NaN or infinite while all activations are finite.
 
-    When a module's output is already bad, that module is the finding and the loss only shows it. When no activation was
-    recorded in this step the loss is all there is, and the finding says so with half the confidence.
+    If the output of a module is already bad, that module is the finding and the loss only shows it. If the step
+    recorded no activation, the loss is all there is, and the finding has half the confidence. Look at the loss
+    function: logarithms, divisions, empty batches, targets out of range.
     """
     if memory.is_done:
         return
-    memory.origin.learn(now)
-    loss = now.scalar("loss")
+    memory.origin.learn(context)
+    loss = context.scalar("loss")
     if loss is None:
         return
     if np.isfinite(loss):
         memory.last_finite = loss
         return
     memory.is_done = True
-    table = now.table("activation")
+    table = context.table("activation")
     if table is not None and table.holds_non_finite:
         return
     explanation, confidence = (
         ("every recorded activation of the step is finite, so the loss function makes it", 1.0)
         if table is not None
-        else ("activations were not recorded in this step, so it may have come from a module before it", 0.5)
+        else ("this step recorded no activations, so a module before it may be the source", 0.5)
     )
-    yield now.finding(
+    yield context.finding(
         ROOT_SITE,
         "scalar/loss",
         {"loss": loss, "last_finite_loss": memory.last_finite},
-        explanation=f"the loss became {loss} at step {now.step}, the last finite value was {memory.last_finite:.6g}; "
-        f"{explanation}{memory.origin.to_text(now)}",
-        advice=memory.origin.advice(now, _ADVICE),
+        explanation=f"the loss became {loss} at step {context.step}; its last finite value was "
+        f"{memory.last_finite:.6g}; {explanation}{memory.origin.to_text(context)}",
+        advice=memory.origin.advice(context, _ADVICE),
         confidence=confidence,
     )

@@ -1,16 +1,16 @@
-"""Updates larger than the state of the optimizer allows, or a state that was lost."""
+"""Optimizer state that does not fit the parameters or the steps."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ...storage import Event, Finding, Json, OptimizerInfo, Structure
-from ..context.optimizer_state import is_a_hit
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.optimizer_state import is_bit_flip
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..event_fields import number, words
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 
-#: Place in the phase: state was wrong before the step that it makes too large.
+#: Position in the phase: the state was wrong before the step that it makes too large.
 _BEFORE = -1
 
 
@@ -30,7 +30,7 @@ def _moved(*by: float) -> dict[str, float | tuple[float, ...]]:
 
 
 def _squared(*means: float) -> Recording:
-    """The means of a second moment under gradients that are all the same."""
+    """Return the means of a second moment under constant gradients."""
     series: dict[str, float | tuple[float, ...]] = {
         "one.weight optimizer/exp_avg_sq/mean": means,
         "one.weight optimizer/exp_avg_sq/l2_norm": tuple(8 * value for value in means),
@@ -50,28 +50,28 @@ def _changed(before: str) -> Event:
 
 
 _LOST = Event("optimizer_state_lost", 0, data={"optimizer": 0, "count": 0, "count_before": 30})
-#: What Adam makes of 64 squares of 0.25.
+#: Adam's second moments of 64 squares of 0.25.
 _KEPT = tuple(0.25 * (1 - 0.999 ** (step + 1)) for step in range(10))
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Which parameters were beyond the bound in the record before, since when, and for which it was said."""
+class _StaleOptimizerState:
+    """The parameters beyond the bound in the record before, since when, and which were reported."""
 
     before: dict[str, int] = field(default_factory=dict)
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    return None if memory.before else stretch.within_bounds()
+def _skip_window(lookahead: Lookahead, memory: _StaleOptimizerState) -> SkipWindow | None:
+    return None if memory.before else lookahead.within_bounds()
 
 
 @rule(
     "optimizer-state-stale",
     needs=("update",),
     phase=OPTIMIZER,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_StaleOptimizerState,
     is_fact=True,
     fires_on=(
         # an old second moment is put back between two steps
@@ -96,110 +96,111 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording(_moved(0.001, 0.02), chain("one:Dense", "two:Dense")),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Adam updates exceed what their own formula allows twice in a row, or the steps that it counts have gone back.
+def check(context: StepContext, memory: _StaleOptimizerState) -> Iterator[Finding]:
+    """Report optimizer state that does not fit the parameters.
 
-    By the inequality of Cauchy and Schwarz no gradients whatever can make |update| / rate larger than
-    `(1 - b1) / (1 - b1^t) * sqrt((1 - b2^t) / (1 - b2) * (1 - q^t) / (1 - q))` with `q = b1^2 / b2`: 1 in the first
-    step, 7.3 in the long run for (0.9, 0.999); Kingma and Ba 2015, arXiv:1412.6980, section 2.1, give 3.2 for a
-    gradient that comes once. More than twice that, in two steps in a row, means that first and second moment do not
-    belong together: one was lost, loaded from elsewhere, or not updated. Decay of the weights and the rounding of their
-    dtype are allowed for. What moves too far once was written by somebody else than the optimizer.
+    By the inequality of Cauchy and Schwarz no gradients can make |update| / rate of Adam larger than `(1 - b1) / (1 -
+    b1^t) * sqrt((1 - b2^t) / (1 - b2) * (1 - q^t) / (1 - q))` with `q = b1^2 / b2`: 1 in the first step, 7.3 in the
+    long run for (0.9, 0.999); Kingma and Ba 2015, arXiv:1412.6980, section 2.1, give 3.2 for a gradient that comes
+    once. The rule fires when updates exceed twice that bound in two steps in a row: first and second moment do not
+    belong together, since one was lost, loaded from elsewhere, or not updated. The bound allows for weight decay and
+    rounding. A single such move was written by someone else than the optimizer and is left to other rules.
 
-    The state itself has a recurrence: the mean of the second moment is beta2 times the one before and the rest of the
-    squared norm of the gradient over its size, and momentum likewise. Where that held for five steps and does not in
-    this one, and neither a changed option nor scaled gradients explain it, the state was replaced between the steps.
+    The state itself has a recurrence: the mean of the second moment is beta2 times the one before plus (1 - beta2)
+    times the mean squared gradient, and momentum likewise. If it held for five steps and breaks in this one, and
+    neither a changed option nor scaled gradients explain it, the state was replaced between the steps. The rule also
+    fires when the optimizer's own step count goes back.
 
-    Where an optimizer that was made anew took the place of the watched one, and its state is that of a first step, this
-    is said, as a warning: it may be meant.
+    If a new optimizer took the place of the watched one, with the state of a first step, the finding is a warning: it
+    may be meant. Save and load model and optimizer state together.
     """
-    anew = list(_made_anew(now))
-    lost = list(_lost(now))
+    anew = list(_made_anew(context))
+    lost = list(_lost(context))
     yield from (*anew, *lost)
     if not anew:
-        yield from _broken(now, memory, is_told=bool(lost))
-    excess = {one.site: one for one in now.beyond_adam if one.is_of_adam}
-    if now.table("update") is None:
+        yield from _broken(context, memory, is_reported=bool(lost))
+    beyond = {excess.site: excess for excess in context.beyond_adam if excess.is_of_adam}
+    if context.table("update") is None:
         return
-    lasting = [one for site, one in excess.items() if site in memory.before and site not in memory.said]
-    memory.said.update(one.site for one in lasting)
-    for one in lasting[:1]:
+    lasting = [excess for site, excess in beyond.items() if site in memory.before and site not in memory.reported]
+    memory.reported.update(excess.site for excess in lasting)
+    for excess in lasting[:1]:
         others = f" (and {len(lasting) - 1} more parameters like it)" if len(lasting) > 1 else ""
-        yield now.finding(
-            one.site,
+        yield context.finding(
+            excess.site,
             "update/max",
-            {"update_over_rate": one.ratio, "bound": one.bound, "rate": one.rate, "parameters": len(lasting)},
-            first_step=memory.before[one.site],
-            place=_BEFORE,
-            explanation=f"an element of {one.site}{others} moved {one.ratio:.3g} times the rate, and as far in the "
-            f"step before; no gradients can make an update of more than {one.bound:.3g} times: the two moments of the "
-            "optimizer do not belong together",
-            advice="look for a state that was loaded in part, reset, or kept while the parameters were replaced; save "
-            "and load optimizer.state_dict() whole, and make the optimizer anew where that cannot be",
+            {"update_over_rate": excess.ratio, "bound": excess.bound, "rate": excess.rate, "parameters": len(lasting)},
+            first_step=memory.before[excess.site],
+            position=_BEFORE,
+            explanation=f"an element of {excess.site}{others} moved {excess.ratio:.3g} times the rate, and as far in "
+            f"the step before; no gradients can make Adam move more than {excess.bound:.3g} times the rate, so its "
+            "two moments do not belong together",
+            advice="look for state that was loaded in part, reset, or kept while the parameters were replaced; save "
+            "and load the whole optimizer.state_dict(), or make the optimizer anew",
         )
-    memory.before = {site: memory.before.get(site, now.step) for site in excess}
+    memory.before = {site: memory.before.get(site, context.step) for site in beyond}
 
 
-def _broken(now: Moment, memory: _Memory, *, is_told: bool) -> Iterator[Finding]:
-    """State that does not follow from what it was; a single element of a single parameter was hit, not loaded."""
-    broken = [one for one in now.broken_state if one.site not in memory.said]
-    if is_told or not broken or is_a_hit(broken):
-        memory.said.update(one.site for one in broken)
+def _broken(context: StepContext, memory: _StaleOptimizerState, *, is_reported: bool) -> Iterator[Finding]:
+    """Yield a finding for replaced state; a single element of a single parameter is left to another rule."""
+    broken = [fault for fault in context.broken_state if fault.site not in memory.reported]
+    if is_reported or not broken or is_bit_flip(broken):
+        memory.reported.update(fault.site for fault in broken)
         return
-    memory.said.update(one.site for one in broken)
-    one = max(broken, key=lambda found: abs(found.came - found.expected) / max(abs(found.expected), 1e-300))
-    known = tuple(now.anatomy.parameters[each.site] for each in broken if each.site in now.anatomy.parameters)
-    site = "" if len(broken) > 1 and len(known) == len(now.anatomy.parameters) else one.site
+    memory.reported.update(fault.site for fault in broken)
+    worst = max(broken, key=lambda fault: abs(fault.value - fault.expected) / max(abs(fault.expected), 1e-300))
+    known = tuple(context.model.parameters[fault.site] for fault in broken if fault.site in context.model.parameters)
+    site = "" if len(broken) > 1 and len(known) == len(context.model.parameters) else worst.site
     others = f" and of {len(broken) - 1} more parameters" if len(broken) > 1 else ""
-    yield now.finding(
+    yield context.finding(
         site,
-        f"optimizer/{one.slot}/mean",
-        {"mean": one.came, "expected": one.expected, "parameters": len(broken)},
-        place=_BEFORE,
-        explanation=f"the {one.slot} of {one.site}{others} has a mean of {one.came:.4g} after step {now.step}, where "
-        f"the state before and this step's gradient make {one.expected:.4g}: the state of the optimizer was written by "
-        "somebody else between the two steps",
-        advice="look for load_state_dict() on the optimizer inside the loop, state that is cleared, scaled or copied, "
-        "and a second optimizer or process that shares it; load model and optimizer of one and the same step",
+        f"optimizer/{worst.slot}/mean",
+        {"mean": worst.value, "expected": worst.expected, "parameters": len(broken)},
+        position=_BEFORE,
+        explanation=f"the {worst.slot} of {worst.site}{others} has a mean of {worst.value:.4g} after step "
+        f"{context.step}, but the state before and this step's gradient give {worst.expected:.4g}; something other "
+        "than the optimizer wrote its state between the two steps",
+        advice="look for load_state_dict() on the optimizer inside the loop, state that is cleared, scaled or "
+        "copied, and a second optimizer or process that shares it; load model and optimizer of the same step",
     )
 
 
-def _made_anew(now: Moment) -> Iterator[Finding]:
-    """State that begins from nothing, because the optimizer does; of another kind only in slots of the same name."""
-    for event in now.events("optimizer_changed")[:1]:
-        kind, before, broken = event.data.get("optimizer_kind"), words(event, "before"), now.broken_state
-        lost = now.events("optimizer_state_lost")
-        counts = [number(one, "count_before") for one in lost if number(one, "count") == 0]
-        if not (counts and kind in before) and not (broken and all(one.is_of_a_first_step for one in broken)):
+def _made_anew(context: StepContext) -> Iterator[Finding]:
+    """Yield a warning for state that starts from nothing because the optimizer is new."""
+    for event in context.events("optimizer_changed")[:1]:
+        kind, before, broken = event.data.get("optimizer_kind"), words(event, "before"), context.broken_state
+        lost = context.events("optimizer_state_lost")
+        counts = [number(event_lost, "count_before") for event_lost in lost if number(event_lost, "count") == 0]
+        if not (counts and kind in before) and not (broken and all(fault.is_of_a_first_step for fault in broken)):
             continue
         after = f", after {counts[0]:.0f} steps" if counts else ""
-        yield now.finding(
+        yield context.finding(
             "",
             "update/l2_norm",
             {"count": 0.0, "count_before": counts[0]} if counts else {"parameters": len(broken)},
             severity="warning",
             first_step=event.step,
-            place=_BEFORE,
+            position=_BEFORE,
             explanation=f"the optimizer was made anew at step {event.step}: {kind} in the place of "
             f"{', '.join(before)}{after}; its state started from nothing",
-            advice="where the training is to go on as it was, make the optimizer once, before the loop, or load the "
-            "state_dict() of the one before; where a new beginning is meant, nothing is to be done",
+            advice="to continue the training, make the optimizer once, before the loop, or load the state_dict() of "
+            "the one before; if a new beginning is meant, do nothing",
         )
 
 
-def _lost(now: Moment) -> Iterator[Finding]:
-    is_another = bool(now.events("optimizer_changed"))
-    for event in now.events("optimizer_state_lost"):
+def _lost(context: StepContext) -> Iterator[Finding]:
+    is_another = bool(context.events("optimizer_changed"))
+    for event in context.events("optimizer_state_lost"):
         if is_another and number(event, "count") == 0:
             continue  # it has not gone back, but begun
         numbers = {name: float(v) for name in ("count", "count_before") if isinstance(v := event.data.get(name), int)}
-        yield now.finding(
+        yield context.finding(
             "",
             "update/l2_norm",
             numbers or {"count": 0.0},
             first_step=event.step,
-            place=_BEFORE,
-            explanation=f"at step {event.step} the optimizer counts fewer steps than before: its state was lost or "
-            "replaced by an older one in the middle of the run",
+            position=_BEFORE,
+            explanation=f"at step {event.step} the optimizer counts fewer steps than before; its state was lost, or "
+            "replaced by an older one, in the middle of the run",
             advice="look for optimizer.state being cleared, or load_state_dict() of an old checkpoint inside the loop",
         )

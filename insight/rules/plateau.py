@@ -1,4 +1,4 @@
-"""The loss stands where it began although gradients are healthy and the weights move."""
+"""A loss that stays where it began although the weights move."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,21 +7,21 @@ from math import isfinite
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..indicators.update_stability import Path
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
 from ..running_statistics import Window, trend
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: Records, and sum of updates over weights, after which every healthy training of ours had left its first loss by 5 %.
+#: Records, and sum of updates over weights, after which each of our healthy trainings had left its first loss by 5 %.
 _RECORDS, _PATH, _LEFT = 60, 1.0, 0.05
 _NOISE = tuple(2.3 + 0.02 * (-1) ** step for step in range(70))
 
 
 @dataclass(slots=True)
-class _Memory:
-    """The first losses, the newest, and how far the weights have gone."""
+class _PlateauState:
+    """The first losses, the newest losses, and how far the weights have moved."""
 
     first: list[float] = field(default_factory=list)
     recent: Window = field(default_factory=lambda: Window(24))
@@ -33,7 +33,7 @@ class _Memory:
     "plateau",
     needs=("scalar/loss", "update"),
     phase=LOSS,
-    memory=_Memory,
+    memory=_PlateauState,
     warm_up=_RECORDS,
     asks="reference",
     fires_on=(Recording({"scalar/loss": _NOISE, "one.weight update/ratio_to_weight": 0.03}, _MODEL),),
@@ -54,19 +54,20 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """After 60 records and updates that sum to the weights' own norm the loss is within 5 % of where it began.
+def check(context: StepContext, memory: _PlateauState) -> Iterator[Finding]:
+    """Report a loss that has not left its first value although the weights moved far.
 
-    Judged once; after an update that no weights bear both are counted anew. A loss that stands still later is told from
-    a floor by nothing that is recorded: labels have an entropy and text has one. So only the start counts, where a loss
-    that has learned nothing is known: the first ones. Losses of policies, and those that are logged with rewards, have
-    no floor and are left out.
+    The rule judges once, after 60 records and updates that sum to the weights' own norm, and fires when the loss is
+    within 5 % of where it began. After an update that is too large both counts start again. A loss that stands still
+    later may have reached its floor, for labels and text have an entropy that is not recorded; so only the start
+    counts. Losses of policies, and losses logged with rewards, have no floor and are left out. See whether the model
+    can learn one single batch.
     """
-    loss = now.scalar("loss")
+    loss = context.scalar("loss")
     if loss is None or memory.is_done or not isfinite(loss):
         return
     memory.recent.add(loss)
-    memory.path.learn(now)
+    memory.path.learn(context)
     if len(memory.first) < 5:
         memory.first.append(loss)
     if memory.path.records < _RECORDS or memory.path.length < _PATH:
@@ -75,18 +76,18 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     newest = memory.recent.newest(24)
     start, level = float(np.median(memory.first)), memory.recent.median()
     stands = abs(level - start) < _LEFT * abs(start) and memory.recent.noise() < _LEFT * abs(start)
-    if not stands or abs(trend(newest)) > 2 or now.has_a_surrogate_loss:
+    if not stands or abs(trend(newest)) > 2 or context.has_a_surrogate_loss:
         return
-    yield now.finding(
+    yield context.finding(
         ROOT_SITE,
         "scalar/loss",
         {"loss": level, "first_loss": start, "records": memory.path.records, "path": memory.path.length},
         severity="warning",
         first_step=memory.path.since,
-        place=0,
-        explanation=f"the loss began at {start:.4g} and is {level:.4g} after {memory.path.records} records, in which "
-        f"updates summed to {memory.path.length:.2g} of the weights: the steps lead nowhere",
-        advice="see whether the model can learn one single batch: if it cannot, look at the loss, the labels and the "
-        "path of the gradient; if it can, the data or the rate are the place to look",
+        position=0,
+        explanation=f"the loss began at {start:.4g} and is {level:.4g} after {memory.path.records} records, although "
+        f"the updates sum to {memory.path.length:.2g} times the weights' norm; the steps lead nowhere",
+        advice="see whether the model can learn one single batch; if it cannot, check the loss, the labels and the "
+        "path of the gradient; if it can, check the data or the rate",
         confidence=0.5,
     )

@@ -1,10 +1,10 @@
-"""Replicas that differ: not broadcast, or not reduced on a rank."""
+"""Replicas that differ: never broadcast, or not reduced."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..event_fields import number, numbers, ranks, words
 from ..indicators.replicas import is_corrupted, is_unreduced
 from ..recording import Recording, chain
@@ -32,10 +32,10 @@ def _reduction(*weights: float) -> Event:
 
 
 @dataclass(slots=True)
-class _Memory:
-    """What was said already."""
+class _RankDesyncState:
+    """The quantities that were reported, and when each was equal last."""
 
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
     equal_at: dict[str, int] = field(default_factory=dict)
 
 
@@ -43,7 +43,7 @@ class _Memory:
     "rank-desync",
     needs=("event/rank_checksums", "event/rank_reduction"),
     phase=BACKWARD,
-    memory=_Memory,
+    memory=_RankDesyncState,
     is_fact=True,
     is_optional=True,
     fires_on=(
@@ -61,64 +61,71 @@ class _Memory:
         Recording(structure=_MODEL, events=(_checksums("parameters", "a", "a", "b", odd=(2,), sites=("one.weight",)),)),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Checksums of parameters, or of the gradients that are to be applied, are not the same on all ranks.
+def check(context: StepContext, memory: _RankDesyncState) -> Iterator[Finding]:
+    """Report parameters, or reduced gradients, that differ between ranks.
 
-    Replicas that start equal and apply equal gradients stay equal to the last bit, so the first exchange at which they
-    differ is the fact; nothing is estimated. A reduced gradient that is rank 0's own was not reduced at all.
+    Replicas that start equal and apply equal gradients stay equal to the last bit. So the first exchange in which their
+    checksums differ is a fact, and nothing is estimated. The rule also fires when a reduced gradient is rank 0's own:
+    it was not reduced at all. Broadcast the parameters before the first step, and make every rank take part in every
+    reduction.
     """
-    for event in now.events("rank_checksums"):
+    for event in context.events("rank_checksums"):
         quantity = str(event.data.get("quantity"))
         if event.data.get("is_equal") is True:
             memory.equal_at[quantity] = event.step
         differs = quantity in ("parameters", "gradients") and event.data.get("is_equal") is False
-        if differs and quantity not in memory.said and not is_corrupted(event, len(now.anatomy.parameters)):
-            memory.said.add(quantity)
-            yield _differ(now, event, quantity, memory.equal_at.get(quantity, event.step - 1) + 1)
-    for event in now.events("rank_reduction"):
-        if is_unreduced(event) and "gradients" not in memory.said:
-            memory.said.add("gradients")
-            yield _unreduced(now, event)
+        if differs and quantity not in memory.reported and not is_corrupted(event, len(context.model.parameters)):
+            memory.reported.add(quantity)
+            yield _differ(context, event, quantity, memory.equal_at.get(quantity, event.step - 1) + 1)
+    for event in context.events("rank_reduction"):
+        if is_unreduced(event) and "gradients" not in memory.reported:
+            memory.reported.add("gradients")
+            yield _unreduced(context, event)
 
 
-def _differ(now: Moment, event: Event, quantity: str, since: int) -> Finding:
+def _differ(context: StepContext, event: Event, quantity: str, since: int) -> Finding:
     odd, sites, by_rank = ranks(event, "odd"), words(event, "sites"), words(event, "by_rank")
     at = number(event, "at")
-    who = f"rank {', '.join(map(str, odd))} differs" if odd else f"{len(set(by_rank))} different values on the ranks"
-    first = "before the first step: they were never made equal" if at == 0 and quantity == "parameters" else ""
-    return now.finding(
-        _part(now, sites),
+    difference = (
+        f"rank {', '.join(map(str, odd))} differs" if odd else f"{len(set(by_rank))} different values on the ranks"
+    )
+    first = (
+        "the ranks differed before the first step: they were never made equal"
+        if at == 0 and quantity == "parameters"
+        else ""
+    )
+    return context.finding(
+        _part(context, sites),
         "weight/l2_norm" if quantity == "parameters" else "gradient/l2_norm",
         {"ranks": len(by_rank), "different_values": len(set(by_rank)), "sites": len(sites), "at": at},
         first_step=since,
-        place=0,
+        position=0,
         rank=odd[0] if odd else None,
-        explanation=f"the {quantity} are not the same on all ranks at step {at:.0f}: {who}"
+        explanation=f"the {quantity} differ between ranks at step {at:.0f}: {difference}"
         + (f", first at {sites[0]}" if sites else "")
         + (f"; {first}" if first else ""),
         advice="broadcast the parameters from one rank before the first step, wrap the model before it is used, and "
-        "see that every rank takes part in every reduction: no_sync, an early continue and an unused branch leave one "
-        "out",
+        "make every rank take part in every reduction: no_sync, an early continue or an unused branch leaves one out",
     )
 
 
-def _part(now: Moment, sites: list[str]) -> str:
-    """The one module that all sites belong to; the model where they are of several."""
-    known = now.anatomy.parameters
-    gathered = now.anatomy.gather(tuple(known[site] for site in sites if site in known))
+def _part(context: StepContext, sites: list[str]) -> str:
+    """Return the one module that all sites belong to; the model if there are several."""
+    known = context.model.parameters
+    gathered = context.model.gather(tuple(known[site] for site in sites if site in known))
     return next(iter(gathered)) if len(gathered) == 1 and len(sites) < len(known) else ROOT_SITE
 
 
-def _unreduced(now: Moment, event: Event) -> Finding:
+def _unreduced(context: StepContext, event: Event) -> Finding:
     weights = numbers(event, "weights")
-    return now.finding(
+    return context.finding(
         ROOT_SITE,
         "gradient/l2_norm",
         {"own_weight": weights[0], "largest_other_weight": max(weights[1:]), "residual": number(event, "residual")},
         first_step=event.step,
-        place=0,
-        explanation=f"the gradient that rank 0 applies is its own: the other {len(weights) - 1} ranks have no share in "
-        "it, so each replica trains alone",
-        advice="wrap the model in DistributedDataParallel, or reduce the gradients yourself before optimizer.step(); "
-        "look for no_sync() around the last micro-batch",
+        position=0,
+        explanation=f"rank 0 applies its own gradient only: the other {len(weights) - 1} ranks have no share in it, "
+        "so each replica trains alone",
+        advice="wrap the model in DistributedDataParallel, or reduce the gradients yourself before "
+        "optimizer.step(); look for no_sync() around the last micro-batch",
     )

@@ -1,10 +1,10 @@
-"""A rank whose share is missing from a reduction."""
+"""A rank whose gradient is missing from a reduction."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..event_fields import number, numbers
 from ..indicators.replicas import dropped
 from ..recording import Recording, chain
@@ -19,17 +19,17 @@ def _reduction(*weights: float) -> Event:
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Ranks that were reported."""
+class _RankDroppedState:
+    """The ranks that were reported."""
 
-    said: set[int] = field(default_factory=set)
+    reported: set[int] = field(default_factory=set)
 
 
 @rule(
     "rank-dropped",
     needs=("event/rank_reduction",),
     phase=BACKWARD,
-    memory=_Memory,
+    memory=_RankDroppedState,
     is_fact=True,
     is_optional=True,
     fires_on=(
@@ -43,18 +43,20 @@ class _Memory:
         Recording(structure=_MODEL, events=(_reduction(0.6, 0.3, 0.01),)),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """The reduced gradient is made of the local gradients of some ranks in equal shares, and of others not at all.
+def check(context: StepContext, memory: _RankDroppedState) -> Iterator[Finding]:
+    """Report a rank whose gradient is missing from the reduced gradient.
 
-    The shares are solved for from the local gradients that the ranks exchange, so this is an identity and no estimate.
-    The data of such a rank is never learned from, and nothing in the loss shows it.
+    The rule fires when the reduced gradient holds the local gradients of some ranks in equal shares, and none of
+    others. The shares are solved from the local gradients that the ranks exchange, so this is an identity, not an
+    estimate. The model never learns from the data of such a rank, and the loss does not show it. Look at what this rank
+    does before the reduction, such as `no_sync()`.
     """
-    for event in now.events("rank_reduction"):
-        missing = [rank for rank in dropped(event) if rank not in memory.said]
-        memory.said.update(missing)
+    for event in context.events("rank_reduction"):
+        missing = [rank for rank in dropped(event) if rank not in memory.reported]
+        memory.reported.update(missing)
         weights = numbers(event, "weights")
         for rank in missing:
-            yield now.finding(
+            yield context.finding(
                 ROOT_SITE,
                 "gradient/l2_norm",
                 {
@@ -64,10 +66,10 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
                     "residual": number(event, "residual"),
                 },
                 first_step=event.step,
-                place=0,
+                position=0,
                 rank=rank,
-                explanation=f"rank {rank} has no share in the gradient that is applied: its weight is "
-                f"{weights[rank]:.2g}, that of the others {max(weights):.3g}",
-                advice="look at what this rank does before the reduction: no_sync(), a gradient that is zeroed or "
-                "detached, a process group without it, an exception that was caught",
+                explanation=f"rank {rank} has no share in the applied gradient: its weight is {weights[rank]:.2g}, "
+                f"that of the others {max(weights):.3g}",
+                advice="check what this rank does before the reduction: no_sync(), a gradient that is zeroed or "
+                "detached, a process group without it, a caught exception",
             )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..event_fields import number, words
 from ..indicators.replicas import repeated
 from ..recording import Recording, chain
@@ -21,18 +21,18 @@ def _states(step: int, *by_rank: str) -> Event:
 
 
 @dataclass(slots=True)
-class _Memory:
-    """For how many exchanges ranks had the same state."""
+class _RankRngErrorState:
+    """For how many exchanges ranks had the same generator state."""
 
     streak: Streak
-    is_said: bool = False
+    is_reported: bool = False
 
 
 @rule(
     "rank-rng-error",
     needs=("event/rank_checksums",),
     phase=CONFIGURATION,
-    memory=lambda: _Memory(Streak()),
+    memory=lambda: _RankRngErrorState(Streak()),
     warm_up=_LASTING,
     is_fact=True,
     is_optional=True,
@@ -46,29 +46,31 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """In two exchanges in a row ranks begin the forward with the same generator state in a model with dropout.
+def check(context: StepContext, memory: _RankRngErrorState) -> Iterator[Finding]:
+    """Report ranks that draw the same random numbers in a model with dropout.
 
-    Their masks are then the same at every step, so that the average over the ranks does not average over masks. A seed
-    that is common for the initialisation must be made the rank's own before the first step.
+    The rule fires when, in two exchanges in a row, ranks begin the forward with the same generator state. Their dropout
+    masks are then equal at every step, so the average over ranks does not average over masks. A common seed for the
+    initialisation must be replaced by one seed per rank before the first step.
     """
-    for event in now.events("rank_checksums"):
-        if event.data.get("quantity") != "random_state" or memory.is_said:
+    for event in context.events("rank_checksums"):
+        if event.data.get("quantity") != "random_state" or memory.is_reported:
             continue
         groups = list(repeated(words(event, "by_rank")))
-        drops = sorted(site for site in now.anatomy.modules if "drop" in now.anatomy.kind(site))
+        drops = sorted(site for site in context.model.modules if "drop" in context.model.kind(site))
         if memory.streak.update(bool(groups) and bool(drops), event.step) < _LASTING:
             continue
-        memory.is_said = True
-        yield now.finding(
+        memory.is_reported = True
+        yield context.finding(
             ROOT_SITE,
             "",
             {"ranks": max(map(len, groups)), "modules_that_draw": len(drops), "at": number(event, "at")},
             severity="warning",
             first_step=memory.streak.since,
-            place=0,
-            explanation=f"ranks {', '.join(map(str, groups[0]))} begin every forward with the same state of the random "
-            f"generator, and {len(drops)} modules draw from it ({', '.join(drops[:3])}): their masks are the same",
-            advice="after the model is made and broadcast, seed each rank with its own number, such as "
+            position=0,
+            explanation=f"ranks {', '.join(map(str, groups[0]))} begin every forward with the same state of the "
+            f"random generator, and {', '.join(drops[:3])}{' and other modules' if len(drops) > 3 else ''} draw from "
+            "it; their dropout masks are equal",
+            advice="seed each rank with its own number after the model is made and broadcast, such as "
             "torch.manual_seed(seed + rank); in tensor parallelism only where the masks shall differ",
         )

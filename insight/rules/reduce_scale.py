@@ -4,14 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..event_fields import number
 from ..indicators.replicas import common_scale, dropped
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: The factor is read from a fit whose misfit is below 5 %; wrong scales are whole numbers or their reciprocals.
+#: Tolerance of the factor: it comes from a fit with a misfit below 5 %, and wrong factors are whole numbers or their
+#: reciprocals.
 _TOLERANCE = 0.1
 
 
@@ -21,17 +22,17 @@ def _reduction(*weights: float) -> Event:
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Whether it has been said."""
+class _ReduceScaleState:
+    """Whether the rule has reported."""
 
-    is_said: bool = False
+    is_reported: bool = False
 
 
 @rule(
     "reduce-scale",
     needs=("event/rank_reduction",),
     phase=BACKWARD,
-    memory=_Memory,
+    memory=_ReduceScaleState,
     is_fact=True,
     is_optional=True,
     fires_on=(
@@ -45,27 +46,27 @@ class _Memory:
         Recording(structure=_MODEL, events=(_reduction(0.4, 0.3, 0.3),)),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """The reduced gradient is another multiple of the mean over the ranks than one.
+def check(context: StepContext, memory: _ReduceScaleState) -> Iterator[Finding]:
+    """Report a reduced gradient that is a sum where a mean belongs, or the reverse.
 
-    Each rank's loss is a mean over its own batch, so the gradient of the whole batch is the mean of the local ones: a
-    sum is as many times too large as there are ranks, and a mean of means that were divided already is as many times
-    too small. The shares are solved for from the local gradients that the ranks exchange.
+    Each rank's loss is a mean over its own batch, so the gradient of the whole batch is the mean of the local ones. A
+    sum is too large by the number of ranks; a mean of gradients that were divided already is too small by it. The
+    shares are solved from the local gradients that the ranks exchange. Divide by the number of ranks exactly once.
     """
-    for event in now.events("rank_reduction"):
+    for event in context.events("rank_reduction"):
         scale = common_scale(event)
-        if memory.is_said or scale != scale or dropped(event) or abs(scale - 1) < _TOLERANCE:
+        if memory.is_reported or scale != scale or dropped(event) or abs(scale - 1) < _TOLERANCE:
             continue
-        memory.is_said = True
+        memory.is_reported = True
         count = number(event, "ranks")
-        yield now.finding(
+        yield context.finding(
             ROOT_SITE,
             "gradient/l2_norm",
             {"scale": scale, "ranks": count, "residual": number(event, "residual")},
             first_step=event.step,
-            place=0,
-            explanation=f"the gradient that is applied is {scale:.3g} times the mean over the {count:.0f} ranks"
+            position=0,
+            explanation=f"the applied gradient is {scale:.3g} times the mean over the {count:.0f} ranks"
             + (": it is their sum" if abs(scale - count) < _TOLERANCE * count else ""),
-            advice="divide by the number of ranks once: ReduceOp.AVG or a division after ReduceOp.SUM, and none where "
-            "DistributedDataParallel divides already; where the sum is meant, the rate must be lower by that factor",
+            advice="divide by the number of ranks exactly once: use ReduceOp.AVG, or divide after ReduceOp.SUM, and "
+            "do not divide if DistributedDataParallel does; if the sum is meant, lower the rate by that factor",
         )

@@ -8,41 +8,42 @@ from math import isclose
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding, OptimizerInfo
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
 _WHOLE = replace(_MODEL, optimizers=(OptimizerInfo("LBFGS", ({"lr": 1.0},)),))
-#: So many batches in a row that are all the same: an epoch boundary can repeat one, a shuffled epoch not five. Where
-#: none was ever different, so many that an evaluation may show whether the batch is all there is (our choice).
+#: Equal batches in a row. An epoch boundary can repeat one batch, a shuffled epoch not five. If no batch ever
+#: differed, the rule waits longer, so that an evaluation may show whether the batch is the whole data set (our
+#: choice).
 _IN_A_ROW, _FROM_THE_START = 5, 12
-#: Of sums over a batch, in float32; and the longest permutation that is looked for.
+#: Relative error of sums over a batch in float32, and the longest permutation that is recognised.
 _ROUNDING, _MOST = 1e-5, 1 << 16
 _ONE_HOT = {" batch/min": 0.0, " batch/max": 1.0, " batch/mean": 0.1, " batch/l2_norm": 8.0, " batch/size": 640.0}
 
 
 @dataclass(slots=True)
-class _Memory:
+class _RepeatedBatchState:
     """The latest checksums."""
 
     latest: deque[float] = field(default_factory=lambda: deque(maxlen=_FROM_THE_START))
     since: int = 0
     has_varied: bool = False
     is_all_there_is: bool = False
-    is_said: bool = False
+    is_reported: bool = False
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    return stretch.whole if memory.is_said else Rest(stretch.until_scalar("batch/checksum"))
+def _skip_window(lookahead: Lookahead, memory: _RepeatedBatchState) -> SkipWindow | None:
+    return lookahead.whole if memory.is_reported else SkipWindow(lookahead.until_scalar("batch/checksum"))
 
 
 @rule(
     "repeated-batch",
     needs=("scalar/batch/checksum",),
     phase=FORWARD,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_RepeatedBatchState,
     warm_up=_IN_A_ROW,
     is_fact=True,
     is_optional=True,
@@ -75,53 +76,56 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Five batches in a row have the same checksum, which others before had not; or the first twelve.
+def check(context: StepContext, memory: _RepeatedBatchState) -> Iterator[Finding]:
+    """Report a training that is given the same batch again and again.
 
-    Equal checksums of the model's inputs mean equal inputs. Whether that is meant only the person knows: training on
-    the whole data set at once, or on one batch to see whether it can be learned, looks the same. Some trainings are
-    known to need it: L-BFGS compares losses of one function (Liu and Nocedal 1989), and a model that is evaluated on
-    the very values that it is trained on, as of the nodes of one graph, is given all there is. Checksums do not tell
-    the order of values, so where all samples hold the same values in another order (rows with a single one,
-    permutations) they say nothing.
+    The rule fires when five batches in a row have the same checksum after earlier ones differed, or when the first
+    twelve are equal. Only the person knows whether that is meant: training on the whole data set at once, or on one
+    batch as a test, looks the same.
+
+    Some trainings need equal batches and are left out: L-BFGS compares losses of one function (Liu and Nocedal 1989),
+    and a model evaluated on the very values that it is trained on, such as the nodes of one graph, is given all there
+    is. Checksums do not tell the order of values, so batches whose samples hold the same values in another order, such
+    as one-hot rows or permutations, are left out too.
+
+    Look for `next(iter(loader))` inside the loop.
     """
-    checksum = now.scalar("batch/checksum")
-    if checksum is None or memory.is_said:
+    checksum = context.scalar("batch/checksum")
+    if checksum is None or memory.is_reported:
         return
-    memory.is_all_there_is |= _is_evaluated_on(now)
+    memory.is_all_there_is |= _is_evaluated_on(context)
     if memory.latest and checksum != memory.latest[-1]:
-        memory.has_varied, memory.since = True, now.step
+        memory.has_varied, memory.since = True, context.step
         memory.latest.clear()
-    memory.since = now.step if not memory.latest else memory.since
+    memory.since = context.step if not memory.latest else memory.since
     memory.latest.append(checksum)
     if len(memory.latest) < (_IN_A_ROW if memory.has_varied else _FROM_THE_START):
         return
-    memory.is_said = True
-    if (not memory.has_varied and (memory.is_all_there_is or _needs_everything(now))) or _says_nothing(now):
+    memory.is_reported = True
+    if (not memory.has_varied and (memory.is_all_there_is or _needs_everything(context))) or _says_nothing(context):
         return
-    yield now.finding(
+    yield context.finding(
         ROOT_SITE,
         "scalar/batch/checksum",
         {"checksum": checksum, "batches": len(memory.latest), "varied_before": float(memory.has_varied)},
         severity="error" if memory.has_varied else "warning",
         first_step=memory.since,
-        place=0,
+        position=0,
         explanation=f"every batch since step {memory.since} is the same, value for value"
-        + (", while those before were not" if memory.has_varied else ", and so were all before"),
+        + (", while earlier batches differed" if memory.has_varied else ""),
         advice="look for next(iter(loader)) inside the loop, a sampler that is made anew with the same seed, or a "
-        "loader "
-        "that has run dry; if the data set is one batch, this is as it should be",
+        "loader that has run dry; if the data set is a single batch, do nothing",
     )
 
 
-def _needs_everything(now: Moment) -> bool:
-    """Whether the optimizer compares losses of several evaluations, which must be of the same data."""
-    return any("lbfgs" in one.kind.lower() for one in now.anatomy.structure.optimizers)
+def _needs_everything(context: StepContext) -> bool:
+    """Return whether the optimizer compares losses that must come from the same data."""
+    return any("lbfgs" in optimizer.kind.lower() for optimizer in context.model.structure.optimizers)
 
 
-def _is_evaluated_on(now: Moment) -> bool:
-    """Whether an evaluation in this step was given what the training is, by every statistic of the first input."""
-    trained, evaluated = now.table("batch"), now.table("batch/eval")
+def _is_evaluated_on(context: StepContext) -> bool:
+    """Return whether an evaluation in this step had the training input, by every statistic of the first input."""
+    trained, evaluated = context.table("batch"), context.table("batch/eval")
     if trained is None or evaluated is None or trained.rows.statistics != evaluated.rows.statistics:
         return False
     return any(
@@ -131,10 +135,9 @@ def _is_evaluated_on(now: Moment) -> bool:
     )
 
 
-def _says_nothing(now: Moment) -> bool:
-    """Whether all samples hold the same values, so that only their order differs: rows of zeros and a fixed number of
-    ones, or permutations of whole numbers."""
-    table, samples = now.table("batch"), now.scalar("batch/samples")
+def _says_nothing(context: StepContext) -> bool:
+    """Return whether all samples hold the same values in another order, as one-hot rows or permutations do."""
+    table, samples = context.table("batch"), context.scalar("batch/samples")
     if table is None or not samples or table.rows.sites[0] != ROOT_SITE:
         return False
     calls = [row for row, site in enumerate(table.rows.sites) if site == ROOT_SITE and table.present[row]]

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
-from ..context.step_context import Excess, Moment, Rest, Stretch
+from ..context.step_context import Excess, Lookahead, SkipWindow, StepContext
 from ..event_fields import number, numbers, words
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: A schedule moves the rate by little in one step; beyond a factor of 1.5 it has been lost or set anew (our choice).
+#: Factor of the rate between two steps; no schedule changes it by more, so the rate was lost or set anew (our choice).
 _RATE = 1.5
-#: One parameter that is written from outside may be a weight that is clamped or a buffer of its own; three are not.
+#: Parameters that must move together; a single one may be a clamped weight or a buffer.
 _TOGETHER = 3
-#: Steps for which wrong state of the optimizer moves now these parameters too far, now those.
+#: Steps after wrong optimizer state in which parameters may move too far because of it.
 _QUIET = 20
 
 
@@ -48,32 +48,32 @@ def _rewritten(*by: float, others: tuple[float, ...] = ()) -> Recording:
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Parameters that moved beyond what their optimizer can do in the record before, and whether that was said."""
+class _ResumeMismatchState:
+    """The parameters that moved beyond their bound in the record before, and whether the rule has reported."""
 
     before: dict[str, Excess] = field(default_factory=dict)
     since: int = 0
     quiet_until: int = 0
-    is_said: bool = False
+    is_reported: bool = False
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    if memory.is_said or not stretch.carries("update"):
-        return stretch.whole
+def _skip_window(lookahead: Lookahead, memory: _ResumeMismatchState) -> SkipWindow | None:
+    if memory.is_reported or not lookahead.carries("update"):
+        return lookahead.whole
 
     def learn(records: int) -> None:
-        memory.since = stretch.records[records - 1].step
+        memory.since = lookahead.records[records - 1].step
 
-    rest = stretch.within_bounds(learn)
-    return None if memory.before else rest
+    window = lookahead.within_bounds(learn)
+    return None if memory.before else window
 
 
 @rule(
     "resume-mismatch",
     needs=("event/resume_seam", "update"),
     phase=CONFIGURATION,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_ResumeMismatchState,
     is_fact=True,
     is_optional=True,
     fires_on=(
@@ -94,52 +94,61 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording(structure=_MODEL, events=(_seam(is_declared=False, counts=[0], learning_rates=[1e-5]),)),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """What a run resumes differs from what it resumes from: parameters, rate, the steps that its optimizer counts.
+def check(context: StepContext, memory: _ResumeMismatchState) -> Iterator[Finding]:
+    """Report a resumed run that differs from the run that stopped.
 
-    Only a resumption that was declared is judged; a run that merely begins with another's parameters may fine-tune
-    them. Random generators that start anew are a notice: batches and dropout masks repeat or differ, and that is often
-    accepted. In the middle of a run, three and more parameters that in one single step move farther than their Adam
-    optimizer can move anything were written by somebody else: a checkpoint was loaded, or a part of the model made
-    anew.
+    The rule compares parameters, rate and the optimizer's step count. It judges declared resumptions only: a run that
+    merely begins with another run's parameters may fine-tune them. Random generators that start anew are a notice,
+    since repeated batches and masks are often accepted.
+
+    In the middle of a run, the rule fires when three or more parameters move farther in a single step than their
+    optimizer can move anything: a checkpoint was loaded, or a part of the model was initialised again. Save and load
+    model, optimizer, schedule, scaler and generators together.
     """
-    yield from _written(now, memory)
-    for event in now.events("resume_seam"):
+    yield from _written(context, memory)
+    for event in context.events("resume_seam"):
         if event.data.get("is_declared") is not True:
             continue
         reasons = [*_parameters(event), *_rates(event), *_counts(event)]
         generators = words(event, "generators_changed")
         if reasons or generators:
-            yield _report(now, event, reasons, generators)
+            yield _report(context, event, reasons, generators)
 
 
-def _written(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    if now.table("update") is None or memory.is_said:
+def _written(context: StepContext, memory: _ResumeMismatchState) -> Iterator[Finding]:
+    if context.table("update") is None or memory.is_reported:
         return
-    excess = {one.site: one for one in now.beyond_adam}
-    is_lasting = not memory.before.keys().isdisjoint(excess)  # then the optimizer's own state is wrong
-    if is_lasting or now.broken_state:
-        memory.quiet_until = now.step + _QUIET
+    beyond = {excess.site: excess for excess in context.beyond_adam}
+    is_lasting = not memory.before.keys().isdisjoint(beyond)  # then the optimizer's own state is wrong
+    if is_lasting or context.broken_state:
+        memory.quiet_until = context.step + _QUIET
     once, step = {} if is_lasting else memory.before, memory.since
-    if not memory.before and len(excess) >= _TOGETHER and all(now.keeps_its_state(one) for one in excess.values()):
-        once, step = excess, now.step  # which its state, that is as it should be, rules out at once
-    memory.before, memory.since = {site: one for site, one in excess.items() if site not in memory.before}, now.step
-    if len(once) < _TOGETHER or now.step < memory.quiet_until:
+    if (
+        not memory.before
+        and len(beyond) >= _TOGETHER
+        and all(context.keeps_its_state(excess) for excess in beyond.values())
+    ):
+        once, step = beyond, context.step  # which its state, that is as it should be, rules out at once
+    memory.before, memory.since = (
+        {site: excess for site, excess in beyond.items() if site not in memory.before},
+        context.step,
+    )
+    if len(once) < _TOGETHER or context.step < memory.quiet_until:
         return
-    memory.is_said = True
-    known = tuple(now.anatomy.parameters[site] for site in once if site in now.anatomy.parameters)
-    largest = max(once.values(), key=lambda one: one.ratio)
-    yield now.finding(
-        next(iter(now.anatomy.gather(known)), largest.site),
+    memory.is_reported = True
+    known = tuple(context.model.parameters[site] for site in once if site in context.model.parameters)
+    largest = max(once.values(), key=lambda excess: excess.ratio)
+    yield context.finding(
+        next(iter(context.model.gather(known)), largest.site),
         "update/max",
         {"parameters": len(once), "update_over_rate": largest.ratio, "bound": largest.bound, "rate": largest.rate},
         first_step=step,
-        place=0,
-        explanation=f"in step {step} {len(once)} parameters moved farther than their gradients can move them, which "
-        f"they did not before: an element of {largest.site} {largest.words}; somebody else than the optimizer has "
+        position=0,
+        explanation=f"in step {step}, {len(once)} parameters moved farther than their gradients can move them, for "
+        f"the first time; an element of {largest.site} {largest.words}; something other than the optimizer has "
         "written them",
         advice="look for load_state_dict() or an initialisation in the middle of the run; load model, optimizer and "
-        "schedule of one and the same step together, and strictly",
+        "schedule of the same step together, and strictly",
         confidence=0.9,
     )
 
@@ -147,14 +156,14 @@ def _written(now: Moment, memory: _Memory) -> Iterator[Finding]:
 def _parameters(event: Event) -> Iterator[str]:
     if event.data.get("is_same_parameters") is False:
         changed = words(event, "changed")
-        yield f"parameters differ from those that were saved ({', '.join(changed[:3]) or 'all of them'})"
+        yield f"its parameters differ from the saved ones ({', '.join(changed[:3]) or 'all of them'})"
 
 
 def _rates(event: Event) -> Iterator[str]:
     pairs = zip(numbers(event, "learning_rates_before"), numbers(event, "learning_rates"), strict=False)
     for before, after in pairs:
         if before > 0 and after > 0 and not 1 / _RATE < after / before < _RATE:
-            yield f"the learning rate was {before:.4g} and is {after:.4g}"
+            yield f"the learning rate was {before:.4g} and is now {after:.4g}"
             return
 
 
@@ -162,14 +171,14 @@ def _counts(event: Event) -> Iterator[str]:
     pairs = zip(numbers(event, "counts_before"), numbers(event, "counts"), strict=False)
     for before, after in pairs:
         if isfinite(before) and isfinite(after) and after < before:
-            yield f"the optimizer had counted {before:.0f} steps and counts {after:.0f}: its state was not loaded"
+            yield f"its optimizer counts {after:.0f} steps instead of {before:.0f}: the state was not loaded"
             return
 
 
-def _report(now: Moment, event: Event, reasons: list[str], generators: list[str]) -> Finding:
+def _report(context: StepContext, event: Event, reasons: list[str], generators: list[str]) -> Finding:
     changed = words(event, "changed")
-    what = reasons or [f"the random generators {', '.join(generators[:4])} start anew"]
-    return now.finding(
+    what = reasons or [f"the random generators {', '.join(generators[:4])} start from new states"]
+    return context.finding(
         changed[0] if changed and reasons else ROOT_SITE,
         "",
         {
@@ -180,9 +189,9 @@ def _report(now: Moment, event: Event, reasons: list[str], generators: list[str]
         },
         severity="error" if reasons else "info",
         first_step=event.step,
-        place=0,
-        explanation=f"this run resumes {event.data.get('run')} from step {number(event, 'step'):.0f}, but "
+        position=0,
+        explanation=f"this run resumes {str(event.data.get('run'))!r} from step {number(event, 'step'):.0f}, but "
         + "; ".join(what),
-        advice="save and load model, optimizer, schedule, scaler and generators together, load them before the first "
-        "forward, and strictly: load_state_dict(strict=True)",
+        advice="save and load model, optimizer, schedule, scaler and generators together; load them before the "
+        "first forward, and strictly: load_state_dict(strict=True)",
     )

@@ -1,10 +1,10 @@
-"""Robust accuracy on held-out data falls while that on the training data rises."""
+"""Robust accuracy that falls on held-out data while it rises on the training data."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..recording import Recording
 from ..rule import LOSS, rule
 
@@ -15,7 +15,7 @@ _RISE = tuple(0.3 + 0.02 * step for step in range(16))
 
 
 @dataclass(slots=True)
-class _Memory:
+class _RobustOverfittingState:
     """The best evaluation under attack, and the training accuracy under attack at that time."""
 
     best: float = -1.0
@@ -23,14 +23,14 @@ class _Memory:
     at_best: float = float("nan")
     training: float = float("nan")
     worse: int = 0
-    is_said: bool = False
+    is_reported: bool = False
 
 
 @rule(
     "robust-overfitting",
     needs=("scalar/robust/train_accuracy", "scalar/robust/validation_accuracy"),
     phase=LOSS,
-    memory=_Memory,
+    memory=_RobustOverfittingState,
     warm_up=_LASTING + 1,
     is_optional=True,
     fires_on=(
@@ -48,24 +48,25 @@ class _Memory:
         Recording({"scalar/robust/train_accuracy": _RISE, "scalar/robust/validation_accuracy": (0.4, 0.42, 0.41) * 5}),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Three evaluations in a row are 3 points below the best while robust training accuracy has risen since then.
+def check(context: StepContext, memory: _RobustOverfittingState) -> Iterator[Finding]:
+    """Report robust held-out accuracy that falls while robust training accuracy rises.
 
-    Adversarial training overfits more than plain training does, soon after the rate's first decay (Rice et al. 2020,
-    arXiv:2002.11569).
+    The rule fires when three evaluations in a row are 3 points below the best one and robust training accuracy has
+    risen since then. Adversarial training overfits more than plain training, soon after the first decay of the rate
+    (Rice et al. 2020, arXiv:2002.11569). Take the best checkpoint, or stop early by robust held-out accuracy.
     """
-    training, validation = now.scalar("robust/train_accuracy"), now.scalar("robust/validation_accuracy")
+    training, validation = context.scalar("robust/train_accuracy"), context.scalar("robust/validation_accuracy")
     memory.training = memory.training if training is None else training
-    if validation is None or memory.is_said:
+    if validation is None or memory.is_reported:
         return
     if validation > memory.best:
-        memory.best, memory.best_step, memory.at_best, memory.worse = validation, now.step, memory.training, 0
+        memory.best, memory.best_step, memory.at_best, memory.worse = validation, context.step, memory.training, 0
     is_worse = validation < memory.best - _FALL and memory.training > memory.at_best
     memory.worse = memory.worse + 1 if is_worse else 0
     if memory.worse < _LASTING:
         return
-    memory.is_said = True
-    yield now.finding(
+    memory.is_reported = True
+    yield context.finding(
         ROOT_SITE,
         "scalar/robust/validation_accuracy",
         {
@@ -76,9 +77,9 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         },
         severity="warning",
         first_step=memory.best_step,
-        place=0,
-        explanation=f"robust accuracy on held-out data was best at step {memory.best_step} with {memory.best:.1%} and "
-        f"is {validation:.1%} now, while on the training data it rose from {memory.at_best:.1%} to "
+        position=0,
+        explanation=f"robust accuracy on held-out data was best at step {memory.best_step} with {memory.best:.1%} "
+        f"and is {validation:.1%} now, while on the training data it rose from {memory.at_best:.1%} to "
         f"{memory.training:.1%}",
         advice=f"take the checkpoint of step {memory.best_step}, stop early by robust held-out accuracy, or average "
         "the weights over the last epochs",

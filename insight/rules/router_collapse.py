@@ -1,4 +1,4 @@
-"""One expert takes most tokens."""
+"""A router that sends most tokens to one expert."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,44 +6,44 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..context.step_context import Moment, Rest, Stretch
-from ..context.subject_table import Floats, Table
+from ..context.step_context import Lookahead, SkipWindow, StepContext
+from ..context.subject_table import Table
 from ..indicators.routing_collapse import ALWAYS, COLLAPSED, EXPECTED, SPAN, Dispatch, Load
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import Lasting, Streak
+from ..running_statistics import Floats, PersistentRows, Streak
 
 _MODEL = chain("one:Dense", "gate:Linear", "two:Dense")
 _LASTING = 2
-#: A router that spreads again by such a share from one look to the next is on its way back; by less where the looks are
-#: nearer to each other than so many steps.
+#: A router recovers if its entropy grows by this share from one look to the next; proportionally less if the looks are
+#: fewer steps apart than `_APART`.
 _RISES, _APART = 0.1, 10
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Since when each router has been so uneven, and which were reported."""
+class _RouterCollapseState:
+    """Since when each router has been uneven, and which routers were reported."""
 
-    lasting: Lasting = field(default_factory=Lasting)
+    lasting: PersistentRows = field(default_factory=PersistentRows)
     before: Floats = field(default_factory=lambda: np.zeros(0))
     looked: int = 0
     dispatch: Dispatch = field(default_factory=Dispatch)
     favoured: dict[str, Streak] = field(default_factory=dict)
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    """Where there are no routers."""
-    is_there = stretch.carries("router") or stretch.carries("router/expert")
-    return None if is_there or stretch.now.known_sites("router/expert") else stretch.whole
+def _skip_window(lookahead: Lookahead, memory: _RouterCollapseState) -> SkipWindow | None:
+    """Skip all records of a model without routers."""
+    is_there = lookahead.carries("router") or lookahead.carries("router/expert")
+    return None if is_there or lookahead.context.known_sites("router/expert") else lookahead.whole
 
 
 @rule(
     "router-collapse",
     needs=("router", "activation"),
     phase=FORWARD,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_RouterCollapseState,
     warm_up=_LASTING,
     is_optional=True,
     fires_on=(
@@ -69,29 +69,32 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording({"gate router/load_entropy": apart(*(1.0,) * 4), "gate router/max_load": 1.0}, _MODEL),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """In two looks in a row the load over the experts has below 0.55 of the entropy of an even one, without recovering.
+def check(context: StepContext, memory: _RouterCollapseState) -> Iterator[Finding]:
+    """Report a router that sends most tokens to few experts.
 
-    Or the mean belief of the router in them has: a token that goes to two experts leaves the second to chance. Or one
-    expert was called with every single token in 8 steps in a row, and the others were not.
-    A router that favours an expert trains it more and favours it all the more, which the balancing loss is there to
-    prevent (Shazeer et al. 2017, arXiv:1701.06538, section 4).
+    The rule fires when, in two looks in a row, the load over the experts, or the router's mean probability, has less
+    than 0.55 of the entropy of an even one and does not recover. The probability matters because a token that goes to
+    two experts leaves the second to chance. It also fires when one expert was called with every single token in 8 steps
+    in a row, and the others were not.
+
+    A router that favours an expert trains it more and favours it even more; the balancing loss is there to prevent that
+    (Shazeer et al. 2017, arXiv:1701.06538, section 4). Raise the balancing loss, and check its sign.
     """
-    yield from _favourites(now, memory)
-    table = now.table("router")
+    yield from _favourites(context, memory)
+    table = context.table("router")
     if table is None:
         return
-    entropy = np.fmin(table.column("load_entropy"), _belief(now, table))
+    entropy = np.fmin(table.column("load_entropy"), _belief(context, table))
     usable = table.present & np.isfinite(entropy)
     memory.before = np.pad(memory.before, (0, len(entropy) - len(memory.before)), constant_values=np.inf)
-    rises = 1.0 + _RISES * min(1.0, (now.step - memory.looked) / _APART)
+    rises = 1.0 + _RISES * min(1.0, (context.step - memory.looked) / _APART)
     recovers = (memory.before < COLLAPSED) & (entropy > rises * memory.before)
-    memory.looked = now.step
+    memory.looked = context.step
     memory.before = np.where(usable, entropy, memory.before)
-    rows = memory.lasting.newly((entropy < COLLAPSED) & ~recovers, usable, now.step, records=_LASTING, steps=SPAN)
+    rows = memory.lasting.newly((entropy < COLLAPSED) & ~recovers, usable, context.step, records=_LASTING, steps=SPAN)
     for row in rows[:1]:
-        site = table.rows.sites[row]
-        yield now.finding(
+        site, unused = table.rows.sites[row], table.value(row, "unused")
+        yield context.finding(
             site,
             "router/load_entropy",
             {
@@ -99,57 +102,61 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
                 "lower_entropy": float(entropy[row]),
                 "limit": COLLAPSED,
                 "max_load": table.value(row, "max_load"),
-                "unused": table.value(row, "unused"),
+                "unused": unused,
                 "routers": len(rows),
             },
             severity="warning",
             first_step=memory.lasting.since(row),
             explanation=f"the router {display_site(site)} gives its busiest expert {table.value(row, 'max_load'):.3g} "
-            f"times its even share and {table.value(row, 'unused'):.0f} experts nothing",
-            advice="switch on, or raise, the balancing loss; check its sign and that it is added to the loss; noise in "
-            "the router's logits and a lower rate for it help as well",
+            f"times an even share{'' if np.isnan(unused) else f', and {unused:.0f} experts nothing'}",
+            advice="switch on, or raise, the balancing loss; check its sign, and that it is added to the loss; "
+            "noise in the router's logits and a lower rate for the router help as well",
             confidence=0.9,
         )
 
 
-def _favourites(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """One expert that every token goes to, whatever other goes with it."""
-    for load in memory.dispatch.loads(now):
+def _favourites(context: StepContext, memory: _RouterCollapseState) -> Iterator[Finding]:
+    """Yield a finding for an expert that gets every token."""
+    for load in memory.dispatch.loads(context):
         experts = len(load.shares)
         is_one_sided = np.count_nonzero(load.shares >= 1.0) == 1 and load.tokens >= EXPECTED * experts
         streak = memory.favoured.setdefault(load.router, Streak())
-        if streak.update(is_one_sided, now.step) >= ALWAYS and load.router not in memory.said:
-            memory.said.add(load.router)
-            yield _favoured(now, load, streak)
+        if streak.update(is_one_sided, context.step) >= ALWAYS and load.router not in memory.reported:
+            memory.reported.add(load.router)
+            yield _favoured(context, load, streak)
 
 
-def _favoured(now: Moment, load: Load, streak: Streak) -> Finding:
+def _favoured(context: StepContext, load: Load, streak: Streak) -> Finding:
     favourite = int(np.argmax(load.shares))
-    return now.finding(
+    return context.finding(
         load.router,
         "router/max_load",
         {"tokens": load.tokens, "records": streak.length, "next_share": float(np.sort(load.shares)[-2])},
         severity="warning",
         first_step=streak.since,
         explanation=f"since step {streak.since} every single token of {display_site(load.router)} has gone to expert "
-        f"{favourite}, in {streak.length} steps in a row: there is nothing left to choose for one place of each token",
+        f"{favourite}, in {streak.length} steps in a row; one place of each token is no choice any more",
         advice="look for a bias in the choice that is larger than the router's logits; switch on, or raise, the "
         "balancing loss, or add noise to the logits",
         confidence=0.9,
     )
 
 
-def _belief(now: Moment, routers: Table) -> Floats:
+def _belief(context: StepContext, routers: Table) -> Floats:
     """`(routers,)` Entropy of the mean belief in the experts over that of an even one; NaN where it is not known."""
     found = np.full(len(routers.values), np.nan)
-    table = now.table("router/expert")
+    table = context.table("router/expert")
     if table is None:
         return found
     believed, sites = table.column("probability"), table.rows.sites
     for row, site in enumerate(routers.rows.sites):
-        mine = [place for place, name in enumerate(sites) if name.startswith(f"{site}[") and table.present[place]]
-        shares = believed[mine]
-        if len(mine) > 1 and np.isfinite(shares).all() and shares.sum() > 0:
+        expert_rows = [
+            expert_row
+            for expert_row, name in enumerate(sites)
+            if name.startswith(f"{site}[") and table.present[expert_row]
+        ]
+        shares = believed[expert_rows]
+        if len(expert_rows) > 1 and np.isfinite(shares).all() and shares.sum() > 0:
             shares = shares[shares > 0] / shares.sum()
-            found[row] = float(-(shares * np.log(shares)).sum()) / np.log(len(mine))
+            found[row] = float(-(shares * np.log(shares)).sum()) / np.log(len(expert_rows))
     return found

@@ -7,46 +7,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import Finding, display_site
-from ..context.step_context import Moment, Rest, Stretch
-from ..context.subject_table import Floats, Table
+from ..context.step_context import Lookahead, SkipWindow, StepContext
+from ..context.subject_table import Table
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import Lasting
+from ..running_statistics import Floats, PersistentRows
 
 _MODEL = chain("one:Dense", "act:Tanh", "two:Dense")
 _GATED = chain("one:Dense", "act:Sigmoid", "two:Dense")
 _LAST = chain("one:Dense", "act:Sigmoid")
-#: Share of the steepest slope that is left in the mean. Inputs of standard deviation 1 leave 60 % to a tanh, 10 leave
-#: 8 %; below 5 % a gradient loses more than a decade in this one module (our choice).
+#: Mean slope over the steepest. Inputs of standard deviation 1 leave 60 % to a tanh, 10 leave 8 %; below 5 % a
+#: gradient loses more than a decade in this one module (our choice).
 _LEFT = 0.05
 _LASTING = 10
 _FEWEST = 16
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Which rows are such modules, since when each is flat, and which were reported."""
+class _SaturatedActivationState:
+    """Which rows are sigmoids or tanhs, since when each is flat, and which were reported."""
 
     rows: int = 0
     sigmoids: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     tanhs: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     has_any: bool = False
-    lasting: Lasting = field(default_factory=Lasting)
+    lasting: PersistentRows = field(default_factory=PersistentRows)
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    """Where there is no sigmoid and no tanh."""
-    table = stretch.now.table("activation")
-    is_known = table is not None and table.alike is not None and memory.rows == len(table.rows.sites)
-    return stretch.whole if is_known and not memory.has_any else None
+def _skip_window(lookahead: Lookahead, memory: _SaturatedActivationState) -> SkipWindow | None:
+    """Skip all records of a model without sigmoid and tanh."""
+    table = lookahead.context.table("activation")
+    is_known = table is not None and table.stacked is not None and memory.rows == len(table.rows.sites)
+    return lookahead.whole if is_known and not memory.has_any else None
 
 
 @rule(
     "saturated-activation",
     needs=("activation",),
     phase=FORWARD,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_SaturatedActivationState,
     warm_up=_LASTING,
     fires_on=(
         Recording({"act activation/l2_norm": (7.99,) * 12, "two activation/mean": 0.1}, _MODEL),
@@ -61,37 +61,39 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording({"act activation/l2_norm": (7.98,) * 12, "act activation/mean": 0.997}, _LAST),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """For 10 records a hidden sigmoid or tanh has had less than 5 % of its steepest slope in the mean.
+def check(context: StepContext, memory: _SaturatedActivationState) -> Iterator[Finding]:
+    """Report hidden sigmoids and tanhs that hardly pass any gradient.
 
-    Nothing is sampled: the slope of a sigmoid is `y (1 - y)` and that of a tanh `1 - y^2`, so their means over the
-    tensor follow from its mean and its norm. The last module of the model is left out, for a confident output is no
-    fault. Saturation of hidden sigmoids is what Glorot and Bengio 2010, section 3, found in networks that do not train.
+    The rule fires when, for 10 records, a hidden sigmoid or tanh has less than 5 % of its steepest slope in the mean.
+    The slope of a sigmoid is `y (1 - y)` and that of a tanh `1 - y^2`, so the mean slope follows from the mean and the
+    norm of the output; nothing is sampled. The last module of the model is left out, since a confident output is no
+    fault. Glorot and Bengio 2010, section 3, found such saturation in networks that do not train. Look at the scale of
+    what enters the module.
     """
-    table = now.table("activation")
+    table = context.table("activation")
     if table is None:
         return
     if memory.rows != len(table.rows.sites):
-        _find_modules(now, memory, table)
+        _find_modules(context, memory, table)
     if not memory.has_any:
         return
     slopes = _slopes(memory, table)
-    rows = memory.lasting.newly(slopes < _LEFT, table.present, now.step, records=_LASTING)
+    rows = memory.lasting.newly(slopes < _LEFT, table.present, context.step, records=_LASTING)
     if rows:
-        yield _report(now, table, memory, rows, float(slopes[rows[0]]))
+        yield _report(context, table, memory, rows, float(slopes[rows[0]]))
 
 
-def _find_modules(now: Moment, memory: _Memory, table: Table) -> None:
+def _find_modules(context: StepContext, memory: _SaturatedActivationState, table: Table) -> None:
     sites = table.rows.sites
     memory.rows = len(sites)
-    last = now.anatomy.last_layer
-    hidden = np.array([0 <= now.anatomy.order(site) < last for site in sites], np.bool_)
-    memory.sigmoids = hidden & np.array([now.anatomy.kind(site) == "sigmoid" for site in sites], np.bool_)
-    memory.tanhs = hidden & np.array([now.anatomy.kind(site) == "tanh" for site in sites], np.bool_)
+    last = context.model.last_layer
+    hidden = np.array([0 <= context.model.order(site) < last for site in sites], np.bool_)
+    memory.sigmoids = hidden & np.array([context.model.kind(site) == "sigmoid" for site in sites], np.bool_)
+    memory.tanhs = hidden & np.array([context.model.kind(site) == "tanh" for site in sites], np.bool_)
     memory.has_any = bool((memory.sigmoids | memory.tanhs).any())
 
 
-def _slopes(memory: _Memory, table: Table) -> Floats:
+def _slopes(memory: _SaturatedActivationState, table: Table) -> Floats:
     """`(rows,)` mean slope over the steepest; infinite for other modules and for what is too small or not finite."""
     size, mean = table.column("size"), table.column("mean")
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -100,9 +102,11 @@ def _slopes(memory: _Memory, table: Table) -> Floats:
     return np.where((size >= _FEWEST) & np.isfinite(slopes) & ~table.non_finite, slopes, np.inf)
 
 
-def _report(now: Moment, table: Table, memory: _Memory, rows: list[int], slope: float) -> Finding:
+def _report(
+    context: StepContext, table: Table, memory: _SaturatedActivationState, rows: list[int], slope: float
+) -> Finding:
     site = table.rows.sites[rows[0]]
-    return now.finding(
+    return context.finding(
         site,
         "activation/l2_norm",
         {
@@ -114,9 +118,9 @@ def _report(now: Moment, table: Table, memory: _Memory, rows: list[int], slope: 
         },
         severity="warning",
         first_step=memory.lasting.since(rows[0]),
-        explanation=f"{display_site(site)}, a {now.anatomy.kind(site)}, works at its flat ends: on average "
-        f"{max(slope, 0):.2g} of its steepest slope is left, so hardly any gradient passes it",
-        advice="look at the scale of what enters it: normalise the input, initialise for this activation (Xavier), put "
-        "a normalisation before it, or lower the rate that drove the weights up",
+        explanation=f"{display_site(site)}, a {context.model.kind(site)}, works at its flat ends: on average "
+        f"{max(slope, 0):.2g} of its steepest slope is left, so hardly any gradient passes",
+        advice="check the scale of its input: normalise the input, initialise for this activation (Xavier), put a "
+        "normalisation before it, or lower the rate that drove the weights up",
         confidence=0.9,
     )

@@ -1,4 +1,4 @@
-"""The learning rate breaks with its own schedule."""
+"""A learning rate that breaks with its own schedule."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -7,22 +7,22 @@ from itertools import pairwise
 from math import cos, isfinite, pi
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..recording import Recording
 from ..rule import CONFIGURATION, rule
 
 _STEPS = range(120)
 _COSINE = tuple(0.05 * (1 + cos(pi * step / 120)) for step in _STEPS)
 _COLLAPSED, _LASTING = 1e-4, 50
-#: How exactly changes must be each other's double to need no more than six of them.
+#: Relative error of a doubled change; within it six changes are proof enough.
 _EXACT = 1e-3
-#: Records in a row with a rate of exactly zero, after one that was not; a curve that touches zero has one or two.
+#: Records in a row with a rate of exactly zero after another rate; a curve that touches zero has one or two.
 _ZERO = 8
 
 
 @dataclass(slots=True)
-class _Memory:
-    """The newest rates and what was noticed about them."""
+class _ScheduleErrorState:
+    """The newest rates, their largest and steepest values, and what was reported."""
 
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=6))
     seen: int = 0
@@ -34,14 +34,14 @@ class _Memory:
     tiny_since: int = 0
     extra: list[int] = field(default_factory=list)
     alternates: int = 0
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
 @rule(
     "schedule-error",
     needs=("scalar/learning_rate",),
     phase=CONFIGURATION,
-    memory=_Memory,
+    memory=_ScheduleErrorState,
     is_fact=True,
     fires_on=(
         Recording({"scalar/learning_rate": (0.1, 0.05, -0.01)}),
@@ -67,32 +67,34 @@ class _Memory:
         Recording({"scalar/learning_rate": tuple(0.1 * 0.9 ** (step // 10) for step in _STEPS)}),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """The rate is negative or not finite, restarts in mid-curve, ticks twice at regular intervals, or ends far too
-    early.
+def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding]:
+    """Report a learning rate that no intended schedule would produce.
 
-    Only what no intended schedule does: warm restarts begin from the bottom of the curve, where it is flat or below a
-    tenth of its highest (Loshchilov and Hutter 2017, arXiv:1608.03983); decay by steps stays level between them; a rate
-    below 1e-4 of its highest trains nothing, so to go on with it for as many steps as the fall took, 50 at least, or
-    with a rate of exactly zero for 8, is a schedule that ended too early. A jump above the highest rate so far is
-    judged by what it does to the loss.
+    The rule fires when the rate is negative or not finite, restarts in the middle of its curve, changes twice as much
+    at regular intervals, or ends far too early.
+
+    Intended schedules stay silent: warm restarts begin at the bottom of the curve, where it is flat or below a tenth of
+    its highest (Loshchilov and Hutter 2017, arXiv:1608.03983), and decay by steps is level between the steps. A rate
+    below 1e-4 of its highest trains nothing; it has ended too early if it stays there for as long as the fall took, at
+    least 50 steps, or at exactly zero for 8. A jump above the highest rate so far is judged by its effect on the loss.
+    Step the schedule in one place only, and restore its state when resuming.
     """
-    rate = now.scalar("learning_rate")
+    rate = context.scalar("learning_rate")
     if rate is None:
         return
     if not isfinite(rate) or rate < 0:
-        words = f"the learning rate is {rate}"
+        words = f"the learning rate is {rate}, but a rate must be finite and not negative"
         yield from _once(
-            now, memory, "sign", {"learning_rate": rate}, words, "look at the schedule's formula at this step"
+            context, memory, "sign", {"learning_rate": rate}, words, "check the schedule's formula at this step"
         )
         return
-    yield from _restart(now, memory, rate)
+    yield from _restart(context, memory, rate)
     if memory.rates.count(rate) == len(memory.rates):  # nothing changes
         memory.alternates = 0
     else:
-        yield from _double_tick(now, memory, rate)
-        yield from _alternating(now, memory, rate)
-    yield from _ended(now, memory, rate)
+        yield from _double_tick(context, memory, rate)
+        yield from _alternating(context, memory, rate)
+    yield from _ended(context, memory, rate)
     memory.last_fall = max(memory.rates[-1] - rate, 0.0) if memory.rates else 0.0
     memory.falls += memory.last_fall > 0
     memory.steepest = max(memory.steepest, memory.last_fall)
@@ -101,23 +103,24 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
     memory.seen += 1
 
 
-def _restart(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
+def _restart(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
     before = memory.rates[-1] if memory.rates else rate
     back = rate > 1.5 * before and 0.9 * memory.highest <= rate <= 1.001 * memory.highest
     is_falling = memory.last_fall > 0.3 * memory.steepest
     if back and is_falling and memory.falls >= 10 and before > 0.1 * memory.highest:
         yield from _once(
-            now,
+            context,
             memory,
             "restart",
             {"learning_rate": rate, "rate_before": before, "highest_rate": memory.highest},
             f"the rate jumped from {before:.4g} back to {rate:.4g} in the middle of its decay",
-            "restore the schedule's state with the optimizer's when resuming, and look for a second schedule object",
+            "restore the schedule's state together with the optimizer's when resuming; look for a second schedule "
+            "object",
         )
 
 
-def _double_tick(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
-    """One change twice as large as all its neighbours, again and again at the same distance."""
+def _double_tick(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
+    """Yield a finding for changes twice as large as their neighbours, at regular distances."""
     if len(memory.rates) < 6:
         return
     values = [*memory.rates, rate]
@@ -127,24 +130,24 @@ def _double_tick(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]
     alike = usual != 0 and all(abs(change - usual) < 0.1 * abs(usual) for change in others)
     if not alike or not 1.7 < middle / usual < 2.3:
         return
-    memory.extra.append(now.step - 2)
+    memory.extra.append(context.step - 2)
     if len(memory.extra) < 3:
         return
     first, second, third = memory.extra[-3:]
     if second - first == third - second:
         yield from _once(
-            now,
+            context,
             memory,
             "double",
             {"period": third - second, "change": middle, "usual_change": usual},
-            f"every {third - second} steps the rate changes twice as much as in the steps around",
-            "step the schedule either once a batch or once an epoch: now both happen",
+            f"every {third - second} steps the rate changes twice as much as in the steps around it",
+            "step the schedule once a batch or once an epoch, not both",
             first_step=memory.extra[0],
         )
 
 
-def _alternating(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
-    """Every second change is twice as large as those between."""
+def _alternating(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
+    """Yield a finding if every second change is twice as large as those between."""
     values = [*memory.rates, rate]
     changes = [later - earlier for earlier, later in pairwise(values)]
     even, odd = changes[::2], changes[1::2]
@@ -152,17 +155,19 @@ def _alternating(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]
     alike = is_full and all(max(map(abs, group)) < 1.2 * min(map(abs, group)) for group in (even, odd))
     ratio = abs(sum(even) / sum(odd)) if alike else 1.0
     memory.alternates = memory.alternates + 1 if not 0.6 < ratio < 1.7 and 0.4 < ratio < 2.5 else 0
-    is_exact = alike and any(abs(ratio - one) < _EXACT for one in (0.5, 2.0)) and _is_level(even) and _is_level(odd)
+    is_exact = (
+        alike and any(abs(ratio - multiple) < _EXACT for multiple in (0.5, 2.0)) and _is_level(even) and _is_level(odd)
+    )
     if memory.alternates < 3 and not is_exact:
         return
     yield from _once(
-        now,
+        context,
         memory,
         "double",
         {"period": 2, "change": max(changes, key=abs), "usual_change": min(changes, key=abs)},
         "every second step the rate changes twice as much as in the steps between",
-        "step the schedule in one place only: a callback and the loop both do it now",
-        first_step=max(now.step - 8, 0),
+        "step the schedule in one place only; a callback and the loop both step it now",
+        first_step=max(context.step - 8, 0),
     )
 
 
@@ -170,46 +175,46 @@ def _is_level(changes: list[float]) -> bool:
     return max(map(abs, changes)) - min(map(abs, changes)) <= _EXACT * max(map(abs, changes))
 
 
-def _ended(now: Moment, memory: _Memory, rate: float) -> Iterator[Finding]:
+def _ended(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
     if not rate < _COLLAPSED * memory.highest:
         memory.tiny = 0
         return
-    memory.tiny_since = now.step if memory.tiny == 0 else memory.tiny_since
+    memory.tiny_since = context.step if memory.tiny == 0 else memory.tiny_since
     memory.tiny += 1
     is_over = memory.tiny >= _ZERO and rate == 0 and set(memory.rates) == {0.0}
     if is_over or memory.tiny >= max(_LASTING, memory.seen - memory.tiny):
         yield from _once(
-            now,
+            context,
             memory,
             "ended",
             {"learning_rate": rate, "highest_rate": memory.highest, "records": memory.tiny},
             f"the rate has been below {_COLLAPSED:g} of its highest, {memory.highest:.4g}, for {memory.tiny} records",
-            "a decay meant for epochs is stepped every batch, or the schedule is shorter than the training: set its "
-            "length",
+            "step a decay that is meant for epochs once an epoch, and set the schedule's length to that of the "
+            "training",
             first_step=memory.tiny_since,
         )
 
 
 def _once(
-    now: Moment,
-    memory: _Memory,
+    context: StepContext,
+    memory: _ScheduleErrorState,
     kind: str,
     evidence: dict[str, float],
     words: str,
     advice: str,
     first_step: int | None = None,
 ) -> Iterator[Finding]:
-    if kind in memory.said:
+    if kind in memory.reported:
         return
-    memory.said.add(kind)
-    yield now.finding(
+    memory.reported.add(kind)
+    yield context.finding(
         ROOT_SITE,
         "scalar/learning_rate",
         evidence,
         severity="error" if kind == "sign" else "warning",
         first_step=first_step,
-        place=0,
-        explanation=f"{words}, at step {now.step if first_step is None else first_step}, against its own history",
+        position=0,
+        explanation=f"{f'at step {context.step}' if first_step is None else f'since step {first_step},'} {words}",
         advice=advice,
         confidence=1.0 if kind in ("sign", "double") else 0.8,
     )

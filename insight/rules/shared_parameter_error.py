@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ...storage import Event, Finding, OptimizerInfo, ParameterInfo, Structure, display_site
-from ..context.model_index import Anatomy
-from ..context.step_context import Moment
+from ..context.model_index import ModelIndex
+from ..context.step_context import StepContext
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
 
@@ -15,30 +15,30 @@ _MODEL = chain("embed:Embedding", "head:Linear")
 
 def _with(*, storages: tuple[int, int] = (1, 2), more: tuple[tuple[int, int], ...] = ()) -> Structure:
     pairs = zip(_MODEL.parameters, storages, strict=True)
-    parameters = tuple(replace(one, storage=at, more_groups=more) for one, at in pairs)
+    parameters = tuple(replace(parameter, storage=at, more_groups=more) for parameter, at in pairs)
     return replace(_MODEL, parameters=parameters, optimizers=(OptimizerInfo("Adam"),) * 2)
 
 
 @dataclass(slots=True)
-class _Memory:
-    """The structure that was looked at, and what was said.
+class _SharedParameterErrorState:
+    """The checked structure, and which parameters were reported.
 
     Args:
         began: The step in which the first optimizer was known; `early` how many were there a step later.
     """
 
-    checked: Anatomy | None = None
+    checked: ModelIndex | None = None
     began: int = -1
     early: int = 0
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
 @rule(
     "shared-parameter-error",
     needs=("structure",),
-    asked_on=("event/tie_broken", NEW_STRUCTURE),
+    triggers=("event/tie_broken", NEW_STRUCTURE),
     phase=CONFIGURATION,
-    memory=_Memory,
+    memory=_SharedParameterErrorState,
     is_fact=True,
     fires_on=(
         Recording(structure=_with(), events=(Event("tie_broken", 0, "embed.weight", data={"sites": ["a", "b"]}),)),
@@ -53,57 +53,56 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Parameters that shared memory at the start no longer do, or one parameter stands in several optimizer groups.
+def check(context: StepContext, memory: _SharedParameterErrorState) -> Iterator[Finding]:
+    """Report tied weights that come apart, and parameters in several optimizer groups.
 
-    Both are identities, not measurements: the place of the values in memory, and membership. An optimizer that joins
-    later may have taken the place of another, which steps no more: only its own groups are counted together.
+    Both are identities, not measurements: the memory address of the values, and membership in a group. An optimizer
+    that joins later may replace an earlier one that no longer steps, so only its own groups are counted together. Tie
+    weights again after a load or a conversion, and give each parameter to one group.
     """
-    for event in now.events("tie_broken"):
+    for event in context.events("tie_broken"):
         sites = event.data.get("sites")
         names = [str(site) for site in sites] if isinstance(sites, list) else [event.site]
-        yield now.finding(
+        yield context.finding(
             event.site,
             "weight/l2_norm",
             {"parameters": len(names)},
             first_step=event.step,
-            explanation=f"{' and '.join(names[:4])} shared one memory until step {event.step} and do not any more: "
-            f"from "
-            f"here on each goes its own way",
-            advice="look for an assignment of a new Parameter, a conversion or a load after the weights were tied; tie "
-            "them again before the optimizer is made",
+            explanation=f"{' and '.join(names[:4])} shared one memory until step {event.step}; now each is trained "
+            "on its own",
+            advice="look for an assignment of a new Parameter, a conversion or a load after the weights were tied; "
+            "tie them again before the optimizer is made",
         )
-    anatomy = now.anatomy
-    if memory.checked is anatomy:
+    model = context.model
+    if memory.checked is model:
         return
-    memory.checked = anatomy
-    _count_optimizers(now, memory)
-    for item in anatomy.parameters.values():
+    memory.checked = model
+    _count_optimizers(context, memory)
+    for item in model.parameters.values():
         times = _times_stepped(item, memory.early)
-        if times > 1 and item.site not in memory.said:
-            memory.said.add(item.site)
-            yield now.finding(
+        if times > 1 and item.site not in memory.reported:
+            memory.reported.add(item.site)
+            yield context.finding(
                 item.site,
                 "update/l2_norm",
                 {"groups": times},
-                explanation=f"{display_site(item.site)} stands in {times} groups of the watched optimizers, so that "
-                f"it is "
-                f"stepped {times} times for one gradient",
-                advice="give every parameter to one group of one optimizer; collect parameters by identity, not by "
+                explanation=f"{display_site(item.site)} is in {times} groups of the watched optimizers, so each "
+                f"gradient steps it {times} times",
+                advice="put each parameter into one group of one optimizer; collect parameters by identity, not by "
                 "name",
             )
 
 
-def _count_optimizers(now: Moment, memory: _Memory) -> None:
-    """Those that are there from the beginning; under `mindscope run` each is known once it has stepped."""
-    count = len(now.anatomy.structure.optimizers)
+def _count_optimizers(context: StepContext, memory: _SharedParameterErrorState) -> None:
+    """Count the optimizers of the beginning; under `mindscope run` each is known once it has stepped."""
+    count = len(context.model.structure.optimizers)
     if count and memory.began < 0:
-        memory.began = now.step
-    if now.step <= memory.began + 1:
+        memory.began = context.step
+    if context.step <= memory.began + 1:
         memory.early = count
 
 
 def _times_stepped(item: ParameterInfo, early: int) -> int:
-    """By how many groups that surely step: of the early optimizers together, or of a later one."""
+    """Return by how many groups the parameter is stepped: of the early optimizers together, or of a later one."""
     groups = (*((item.group,) if item.group else ()), *item.more_groups)
     return max(Counter(number if number >= early else -1 for number, _ in groups).values(), default=0)

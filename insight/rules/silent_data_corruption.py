@@ -1,4 +1,4 @@
-"""One rank, one tensor, wrong bits."""
+"""Wrong bits in a single tensor, on one rank."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,18 +7,18 @@ from math import isfinite
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
-from ..context.optimizer_state import is_a_hit
-from ..context.step_context import Excess, Moment, Rest, Stretch
+from ..context.optimizer_state import is_bit_flip
+from ..context.step_context import Excess, Lookahead, SkipWindow, StepContext
 from ..event_fields import number, numbers, ranks, words
 from ..indicators.replicas import is_corrupted
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..running_statistics import Streak
 
-#: Of the norm of the whole tensor's update: more than this is one element.
+#: Share of the norm of the whole tensor's update above which a single element moved.
 _SINGLE = 0.9
-#: Times the largest local gradient of the other ranks, three of them at least, in so many exchanges in a row. Shares of
-#: one data set gave local gradients of which the largest was at most 2.4 times the next in trainings of ours.
+#: Times the largest local gradient of the other ranks, exchanges in a row, and the fewest ranks. In our trainings,
+#: shares of one data set gave local gradients of which the largest was at most 2.4 times the next.
 _OUTLYING, _EXCHANGES, _FEWEST = 20.0, 2, 3
 _MODEL = chain("one:Dense", "two:Dense", "three:Dense", "four:Dense")
 
@@ -53,12 +53,12 @@ def _moved(by: tuple[float, ...], norm: tuple[float, ...]) -> Recording:
     )
 
 
-#: What Adam makes of 64 squares of 0.25.
+#: Adam's second moments of 64 squares of 0.25.
 _KEPT = tuple(0.25 * (1 - 0.999 ** (step + 1)) for step in range(9))
 
 
 def _squared(means: tuple[float, ...], *, largest: tuple[float, ...], norm: tuple[float, ...]) -> Recording:
-    """A second moment under gradients that are all the same."""
+    """Return a recording of a second moment under constant gradients."""
     slot = "one.weight optimizer/exp_avg_sq"
     moment: dict[str, float | Sequence[float | None]] = {
         f"{slot}/mean": means,
@@ -72,10 +72,10 @@ def _squared(means: tuple[float, ...], *, largest: tuple[float, ...], norm: tupl
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Tensors that were reported."""
+class _SilentDataCorruptionState:
+    """What was reported, when replicas were equal last, and elements that moved too far."""
 
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
     equal_at: int = -1
     before: dict[str, Excess] = field(default_factory=dict)
     since: int = 0
@@ -83,20 +83,20 @@ class _Memory:
     outlying: Streak = field(default_factory=Streak)
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+def _skip_window(lookahead: Lookahead, memory: _SilentDataCorruptionState) -> SkipWindow | None:
     def learn(records: int) -> None:
-        memory.since = stretch.records[records - 1].step
+        memory.since = lookahead.records[records - 1].step
 
-    rest = stretch.within_bounds(learn)
-    return None if memory.before else rest
+    window = lookahead.within_bounds(learn)
+    return None if memory.before else window
 
 
 @rule(
     "silent-data-corruption",
     needs=("event/rank_checksums", "event/rank_reduction", "update"),
     phase=OPTIMIZER,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_SilentDataCorruptionState,
     is_fact=True,
     is_optional=True,
     fires_on=(
@@ -123,86 +123,91 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """Replicas that were equal differ in a single tensor, or in few, on one rank.
+def check(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[Finding]:
+    """Report a single tensor, or a single element, with wrong bits.
 
-    A reduction that a rank missed changes every parameter; a flipped bit, a stray write or a faulty device changes one
-    (Dixit et al. 2021, arXiv:2102.11245; He et al. 2023, "Understanding and mitigating hardware failures in deep
-    learning training"). With two ranks it cannot be told which of them is right. The process itself sees a single
-    element that moves once, and alone, farther than its Adam optimizer can move anything, and one of the optimizer's
-    state that does not follow from what it was. A device that computes wrongly shows in its own gradient before the
-    reduction: 20 times the largest of the others, in two exchanges.
+    The rule fires when replicas that were equal differ in a single tensor, or in few, on one rank. A reduction that a
+    rank missed changes every parameter; a flipped bit, a stray write or a faulty device changes one (Dixit et al. 2021,
+    arXiv:2102.11245; He et al. 2023, "Understanding and mitigating hardware failures in deep learning training"). With
+    two ranks nobody can tell which of them is right.
+
+    A single process shows it too: one element moves once, alone, farther than its optimizer can move anything, or one
+    element of the optimizer's state does not follow from the state before. A device that computes wrongly shows in its
+    own gradient before the reduction: 20 times the largest of the others, in two exchanges.
+
+    Look for code that writes to single elements; then test the memory and the device.
     """
-    yield from _jumped(now, memory)
-    yield from _hit(now, memory)
-    for event in now.events("rank_reduction"):
-        yield from _outlies(now, memory, event)
-    for event in now.events("rank_checksums"):
+    yield from _jumped(context, memory)
+    yield from _flipped_state(context, memory)
+    for event in context.events("rank_reduction"):
+        yield from _outlies(context, memory, event)
+    for event in context.events("rank_checksums"):
         if event.data.get("quantity") != "parameters":
             continue
         sites = words(event, "sites")
         if event.data.get("is_equal") is True:
             memory.equal_at = event.step
-        elif sites and not memory.said and is_corrupted(event, len(now.anatomy.parameters)):
-            memory.said.update(sites)
-            yield _differ(now, memory, event, sites)
+        elif sites and not memory.reported and is_corrupted(event, len(context.model.parameters)):
+            memory.reported.update(sites)
+            yield _differ(context, memory, event, sites)
 
 
-def _differ(now: Moment, memory: _Memory, event: Event, sites: list[str]) -> Finding:
+def _differ(context: StepContext, memory: _SilentDataCorruptionState, event: Event, sites: list[str]) -> Finding:
     odd = ranks(event, "odd")
-    return now.finding(
+    return context.finding(
         sites[0] if len(sites) == 1 else ROOT_SITE,
         "weight/l2_norm",
         {"tensors": len(sites), "ranks_that_differ": len(odd), "at": number(event, "at"), "equal_at": memory.equal_at},
         first_step=_since(memory, event) if odd else int(number(event, "at")),
-        place=0,
+        position=0,
         rank=odd[0] if odd else None,
-        explanation=f"{', '.join(sites[:3])} {'is' if len(sites) == 1 else 'are'} not the same on "
-        + (f"rank {odd[0]} as on the others" if odd else "the two ranks")
-        + f" at step {number(event, 'at'):.0f}, while all other parameters are: no missing reduction does that",
+        explanation=f"{', '.join(sites[:3])} {'differs' if len(sites) == 1 else 'differ'} "
+        + (f"on rank {odd[0]} from the other ranks" if odd else "between the two ranks")
+        + f" at step {number(event, 'at'):.0f}, while all other parameters are equal; "
+        "a missing reduction would change all of them",
         advice="compare the tensor element by element between the ranks; look for code that writes to it on one "
-        "rank only; if there is none, test that host's memory and device, and go back to a checkpoint from before",
+        "rank only; if there is none, test that host's memory and device, and go back to an earlier checkpoint",
         confidence=0.9,
     )
 
 
-def _since(memory: _Memory, event: Event) -> int:
-    """The first step that may have changed it; with two ranks the one that knows better says so of itself."""
+def _since(memory: _SilentDataCorruptionState, event: Event) -> int:
+    """Return the first step that may have changed it."""
     return memory.equal_at + 1 if memory.equal_at >= 0 else event.step
 
 
-def _outlies(now: Moment, memory: _Memory, event: Event) -> Iterator[Finding]:
+def _outlies(context: StepContext, memory: _SilentDataCorruptionState, event: Event) -> Iterator[Finding]:
     sizes = numbers(event, "local_sizes")
     if len(sizes) < _FEWEST or not all(isfinite(size) for size in sizes):
         return
     rank = max(range(len(sizes)), key=sizes.__getitem__)
-    others = max(size for place, size in enumerate(sizes) if place != rank)
+    others = max(size for other, size in enumerate(sizes) if other != rank)
     if rank != memory.outlier:
         memory.outlier, memory.outlying = rank, Streak()
     lasting = memory.outlying.update(sizes[rank] > _OUTLYING * others > 0, event.step)
-    if lasting < _EXCHANGES or "gradient" in memory.said:
+    if lasting < _EXCHANGES or "gradient" in memory.reported:
         return
-    memory.said.add("gradient")
-    site = _largest(now)
-    yield now.finding(
+    memory.reported.add("gradient")
+    site = _largest(context)
+    yield context.finding(
         site,
         "gradient/l2_norm",
         {"local_norm": sizes[rank], "largest_other": others, "exchanges": lasting, "ranks": len(sizes)},
         first_step=memory.outlying.since,
-        place=0,
+        position=0,
         rank=rank,
-        explanation=f"the gradient of rank {rank} has a norm of {sizes[rank]:.3g} before the reduction, that of every "
-        f"other rank at most {others:.3g}, in {lasting} exchanges in a row"
+        explanation=f"the gradient of rank {rank} has a norm of {sizes[rank]:.3g} before the reduction, that of "
+        f"every other rank at most {others:.3g}, in {lasting} exchanges in a row"
         + (f"; nearly all of it lies in {site}" if site else ""),
-        advice="run this rank's batch on another host: if the gradient is right there, test the memory and the device "
-        "of this one; if it is not, look at its share of the data",
+        advice="run this rank's batch on another host; if the gradient is right there, test the memory and the "
+        "device of this one; if it is not, check this rank's share of the data",
         confidence=0.8,
     )
 
 
-def _largest(now: Moment) -> str:
-    """The parameter that holds nearly all of the reduced gradient; none where it is spread over several."""
-    table = now.table("gradient")
+def _largest(context: StepContext) -> str:
+    """Return the parameter that holds nearly all of the reduced gradient; the root if it is spread."""
+    table = context.table("gradient")
     if table is None:
         return ROOT_SITE
     norms = np.where(table.present, np.nan_to_num(table.column("l2_norm")), 0.0)
@@ -210,47 +215,48 @@ def _largest(now: Moment) -> str:
     return table.rows.sites[row] if norms[row] > _SINGLE * np.linalg.norm(norms) else ROOT_SITE
 
 
-def _hit(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """A single element of the optimizer's state that neither its past nor the gradient explains."""
-    broken = now.broken_state
-    if not is_a_hit(broken) or broken[0].site in memory.said or now.events("optimizer_changed"):
+def _flipped_state(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[Finding]:
+    """Yield a finding for a single element of the optimizer's state that nothing explains."""
+    broken = context.broken_state
+    if not is_bit_flip(broken) or broken[0].site in memory.reported or context.events("optimizer_changed"):
         return
-    (one,) = broken
-    memory.said.add(one.site)
-    yield now.finding(
-        one.site,
-        f"optimizer/{one.slot}/max",
-        {"mean": one.came, "expected": one.expected, "share_of_the_norm": one.peak},
-        explanation=f"after step {now.step} a single element makes up {one.peak:.0%} of the {one.slot} of {one.site}, "
-        f"whose mean is {one.came:.4g} where the state before and this step's gradient make {one.expected:.4g}",
+    (fault,) = broken
+    memory.reported.add(fault.site)
+    yield context.finding(
+        fault.site,
+        f"optimizer/{fault.slot}/max",
+        {"mean": fault.value, "expected": fault.expected, "share_of_the_norm": fault.peak},
+        explanation=f"after step {context.step} a single element makes up {fault.peak:.0%} of the {fault.slot} of "
+        f"{fault.site}; its mean is {fault.value:.4g}, but the state before and this step's gradient give "
+        f"{fault.expected:.4g}",
         advice="look for code that writes to single elements; if there is none, test this host's memory and device, "
-        "and go back to a checkpoint from before",
+        "and go back to an earlier checkpoint",
         confidence=0.8,
     )
 
 
-def _jumped(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """A single element that moved once where no gradients can move it."""
-    if now.table("update") is None:
+def _jumped(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[Finding]:
+    """Yield a finding for a single element that moved once, farther than gradients can move it."""
+    if context.table("update") is None:
         return
-    excess = {one.site: one for one in now.beyond_adam}
+    beyond = {excess.site: excess for excess in context.beyond_adam}
     before, step = memory.before, memory.since
-    memory.before, memory.since = excess, now.step
-    if not before and all(now.keeps_its_state(one) for one in excess.values()):
-        before, step, excess = excess, now.step, {}  # there is no use in waiting: its state is as it should be
-    if len(before) != 1 or excess or memory.said:
+    memory.before, memory.since = beyond, context.step
+    if not before and all(context.keeps_its_state(excess) for excess in beyond.values()):
+        before, step, beyond = beyond, context.step, {}  # there is no use in waiting: its state is as it should be
+    if len(before) != 1 or beyond or memory.reported:
         return
-    (one,) = before.values()
-    if one.peak < _SINGLE:
+    (moved,) = before.values()
+    if moved.peak < _SINGLE:
         return
-    memory.said.add(one.site)
-    yield now.finding(
-        one.site,
+    memory.reported.add(moved.site)
+    yield context.finding(
+        moved.site,
         "update/max",
-        {"update_over_rate": one.ratio, "bound": one.bound, "rate": one.rate, "share_of_the_norm": one.peak},
+        {"update_over_rate": moved.ratio, "bound": moved.bound, "rate": moved.rate, "share_of_the_norm": moved.peak},
         first_step=step,
-        explanation=f"in step {step} a single element of {one.site} {one.words}; everything else moved as usual",
+        explanation=f"in step {step} a single element of {moved.site} {moved.words}; everything else moved as usual",
         advice="look for code that writes to single elements; if there is none, test this host's memory and device, "
-        "and go back to a checkpoint from before",
+        "and go back to an earlier checkpoint",
         confidence=0.8,
     )

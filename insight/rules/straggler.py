@@ -1,4 +1,4 @@
-"""One rank keeps the others waiting."""
+"""A rank that keeps the others waiting."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,16 +6,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json
-from ..context.step_context import Moment
-from ..context.subject_table import Floats
+from ..context.step_context import StepContext
 from ..event_fields import number, numbers
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
-from ..running_statistics import Streak
+from ..running_statistics import Floats, Streak
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: Of the others' step; below it clocks and schedulers account for it (our choice: two processes that share a core
-#: differ by 20 % from one exchange to the next). And in seconds, so that steps of a millisecond are left alone.
+#: Share of the others' step, and seconds. Clocks and schedulers cause less (our choice: two processes that share a
+#: core differ by 20 % between exchanges); steps of a millisecond are left out.
 _SHARE, _LEAST_S = 0.3, 0.002
 _LASTING, _SPAN = 3, 6
 
@@ -28,19 +27,19 @@ def _times(step: int, forward: tuple[float, ...], communication: tuple[float, ..
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Which rank was the slowest, and for how many exchanges in a row."""
+class _StragglerState:
+    """The slowest rank, and for how many exchanges in a row it was the slowest."""
 
     slowest: int = -1
     streak: Streak = field(default_factory=Streak)
-    is_said: bool = False
+    is_reported: bool = False
 
 
 @rule(
     "straggler",
     needs=("event/rank_times",),
     phase=BACKWARD,
-    memory=_Memory,
+    memory=_StragglerState,
     warm_up=_LASTING + 1,
     is_optional=True,
     fires_on=(
@@ -71,26 +70,28 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """In three exchanges in a row one rank takes longer than the median of the others by 30 % of their step.
+def check(context: StepContext, memory: _StragglerState) -> Iterator[Finding]:
+    """Report a rank that is slower than the others.
 
-    Counted is what a rank does by itself: data, forward, and the whole step without its collectives, whichever shows
-    more, for a backward pass that reduces on its way contains the waiting. The first exchange is left out.
+    The rule fires when, in three exchanges in a row, one rank takes longer than the median of the others by 30 % of
+    their step. It counts a rank's own work: data, forward, and the whole step without its collectives, whichever shows
+    more; a backward pass that reduces on its way contains waiting. The first exchange is left out. Look at this rank's
+    host and its share of the data.
     """
-    for event in now.events("rank_times"):
-        if number(event, "at") <= 0 or memory.is_said:
+    for event in context.events("rank_times"):
+        if number(event, "at") <= 0 or memory.is_reported:
             continue
         rank, excess_s, step_s = _slowest(event)
         is_slow = excess_s > max(_SHARE * step_s, _LEAST_S)
         if rank != memory.slowest:
             memory.slowest, memory.streak = rank, Streak()
         if memory.streak.update(is_slow, event.step) >= _LASTING and event.step - memory.streak.since >= _SPAN:
-            memory.is_said = True
-            yield _report(now, memory, rank, excess_s, step_s)
+            memory.is_reported = True
+            yield _report(context, memory, rank, excess_s, step_s)
 
 
 def _slowest(event: Event) -> tuple[int, float, float]:
-    """The rank, by how many seconds its own work exceeds the median of the others', and the length of a step."""
+    """Return the slowest rank, by how many seconds it exceeds the others' median, and the length of a step."""
     parts = {
         name: np.nan_to_num(np.array(numbers(event, name), dtype=np.float64))
         for name in ("data", "forward", "backward", "optimizer", "communication")
@@ -103,7 +104,7 @@ def _slowest(event: Event) -> tuple[int, float, float]:
     before = full["data"] + full["forward"]
     step = before + full["backward"] + full["optimizer"]
     own = step - full["communication"]
-    rank, excess_s = max((_ahead(before), _ahead(own)), key=lambda found: found[1])
+    rank, excess_s = max((_ahead(before), _ahead(own)), key=lambda pair: pair[1])
     return rank, excess_s, float(np.median(step))
 
 
@@ -112,18 +113,18 @@ def _ahead(times: Floats) -> tuple[int, float]:
     return rank, float(times[rank] - np.median(np.delete(times, rank)))
 
 
-def _report(now: Moment, memory: _Memory, rank: int, excess_s: float, step_s: float) -> Finding:
-    return now.finding(
+def _report(context: StepContext, memory: _StragglerState, rank: int, excess_s: float, step_s: float) -> Finding:
+    return context.finding(
         ROOT_SITE,
         "",
         {"excess_s": excess_s, "step_s": step_s, "share": excess_s / step_s, "exchanges": memory.streak.length},
         severity="warning",
         first_step=memory.streak.since,
-        place=0,
+        position=0,
         rank=rank,
-        explanation=f"rank {rank} needs {excess_s * 1e3:.3g} ms a step more than the others for its own work, "
-        f"{excess_s / step_s:.0%} of a step, and they wait for it in every collective",
-        advice="look at this rank's host: other processes, a slower or throttled device, its share of the data (longer "
-        "sequences, a slow disk), and work that only it does, such as logging or evaluation",
+        explanation=f"rank {rank} needs {excess_s * 1e3:.3g} ms a step more than the others for its own work "
+        f"({excess_s / step_s:.0%} of a step), and they wait for it in every collective",
+        advice="check this rank's host for other processes and for a slower or throttled device; check its share of "
+        "the data (longer sequences, a slow disk), and work that only it does, such as logging or evaluation",
         confidence=0.8,
     )

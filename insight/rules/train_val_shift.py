@@ -1,4 +1,4 @@
-"""Validation data that comes from elsewhere."""
+"""Validation data that differs from the training data."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,30 +7,30 @@ from math import isfinite
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..running_statistics import Window
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: Of the training data's standard deviation, and times its spread; beyond what batches differ by, 8 of whose
-#: deviations are needed too. Our choice: augmentation alone moved means by up to 0.2 and spreads by 1.2.
+#: Shift of the mean in standard deviations of the training data, factor of the spread, and deviations between batches.
+#: Our choice: augmentation alone moved means by up to 0.2 and spreads by 1.2.
 _MOVED, _STRETCHED, _STRANGE = 0.5, 1.6, 8.0
 _FEWEST, _LASTING = 5, 2
-#: Times those limits, from which one evaluation is enough.
+#: Times those limits; beyond this one evaluation is enough.
 _FAR = 3.0
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Means and spreads of the training batches, and how many evaluations in a row were elsewhere."""
+class _TrainValShiftState:
+    """Means and spreads of the training batches, and how many evaluations in a row were shifted."""
 
     means: Window = field(default_factory=lambda: Window(32))
     spreads: Window = field(default_factory=lambda: Window(32))
     streak: int = 0
     since: int = 0
-    is_said: bool = False
+    is_reported: bool = False
 
 
 def _both(train: tuple[float, float], validation: tuple[float, float]) -> dict[str, float | tuple[float | None, ...]]:
@@ -45,12 +45,12 @@ def _both(train: tuple[float, float], validation: tuple[float, float]) -> dict[s
     }
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    """While nothing is evaluated."""
-    means, spreads = stretch.columns("batch", "mean"), stretch.columns("batch", "std")
-    table = stretch.now.table("batch")
-    if not stretch.carries("batch"):
-        return Rest(stretch.until("batch/eval"))
+def _skip_window(lookahead: Lookahead, memory: _TrainValShiftState) -> SkipWindow | None:
+    """Skip records while nothing is evaluated."""
+    means, spreads = lookahead.columns("batch", "mean"), lookahead.columns("batch", "std")
+    table = lookahead.context.table("batch")
+    if not lookahead.carries("batch"):
+        return SkipWindow(lookahead.until("batch/eval"))
     if table is None or ROOT_SITE not in table.rows.sites or means is None or spreads is None:
         return None
     row = table.rows.sites.index(ROOT_SITE)
@@ -61,15 +61,15 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
                 memory.means.add(mean)
                 memory.spreads.add(spread)
 
-    return Rest(stretch.until("batch/eval"), learn)
+    return SkipWindow(lookahead.until("batch/eval"), learn)
 
 
 @rule(
     "train-val-shift",
     needs=("batch", "batch/eval"),
     phase=FORWARD,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_TrainValShiftState,
     warm_up=_LASTING,
     is_optional=True,
     fires_on=(
@@ -81,31 +81,33 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording(_both((0.5, 0.25), (0.52, 0.26)), _MODEL),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """In two evaluations in a row the mean of the input is half a standard deviation off, or its spread by 1.6 times.
+def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding]:
+    """Report validation input that is distributed differently from the training input.
 
-    Or in one by three times as much. Compared with the median of the newest 32 training batches, and by 8 of the
-    deviations between them, so that small batches do not count as a shift. A policy's own answers, drawn in evaluation
-    mode, are no validation. Only first and second moments are looked at: a shift that keeps both is not seen.
+    The rule fires when, in two evaluations in a row, the mean of the input is half a standard deviation off, or its
+    spread by 1.6 times; or in one evaluation by three times as much. It compares with the median of the newest 32
+    training batches and requires 8 of the deviations between them, so small batches do not count as a shift. A policy's
+    own answers, drawn in evaluation mode, are no validation. Only first and second moments are compared, so a shift
+    that keeps both is not seen. Apply the same preprocessing to both.
     """
-    training, evaluation = _row(now.table("batch")), _row(now.table("batch/eval"))
+    training, evaluation = _row(context.table("batch")), _row(context.table("batch/eval"))
     if training is not None:
         memory.means.add(training[0])
         memory.spreads.add(training[1])
-    if evaluation is None or len(memory.means) < _FEWEST or memory.is_said or now.has_a_surrogate_loss:
+    if evaluation is None or len(memory.means) < _FEWEST or memory.is_reported or context.has_a_surrogate_loss:
         return
     mean, spread = memory.means.median(), memory.spreads.median()
     moved, stretched = abs(evaluation[0] - mean), abs(np.log(max(evaluation[1], 1e-30) / max(spread, 1e-30)))
     is_elsewhere = moved > max(_MOVED * spread, _STRANGE * memory.means.spread()) or (
         stretched > np.log(_STRETCHED) and abs(evaluation[1] - spread) > _STRANGE * memory.spreads.spread()
     )
-    memory.since = now.step if memory.streak == 0 else memory.since
+    memory.since = context.step if memory.streak == 0 else memory.since
     memory.streak = memory.streak + 1 if is_elsewhere else 0
     is_far = moved > _FAR * _MOVED * spread or stretched > _FAR * np.log(_STRETCHED)
     if memory.streak < (1 if is_far else _LASTING):
         return
-    memory.is_said = True
-    yield now.finding(
+    memory.is_reported = True
+    yield context.finding(
         ROOT_SITE,
         "batch/eval/mean",
         {
@@ -117,12 +119,12 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
         },
         severity="warning",
         first_step=memory.since,
-        place=0,
-        explanation=f"the input of the evaluation has mean {evaluation[0]:.4g} and standard deviation "
-        f"{evaluation[1]:.4g}, that of the training {mean:.4g} and {spread:.4g}: it comes from elsewhere or is "
-        "prepared otherwise",
-        advice="apply the same normalisation, resizing and tokenisation to both; compare the two pipelines on one and "
-        "the same sample",
+        position=0,
+        explanation=f"the evaluation's input has mean {evaluation[0]:.4g} and standard deviation "
+        f"{evaluation[1]:.4g}, the training's {mean:.4g} and {spread:.4g}; it has another source or another "
+        "preprocessing",
+        advice="apply the same normalisation, resizing and tokenisation to both; compare the two pipelines on the "
+        "same sample",
         confidence=0.8,
     )
 

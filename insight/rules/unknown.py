@@ -1,4 +1,4 @@
-"""Something is clearly wrong, and no cause is known."""
+"""Something is clearly wrong, and no other rule knows the cause."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,36 +6,36 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment
-from ..indicators.policy_training import SelfMade
+from ..context.step_context import StepContext
+from ..indicators.policy_training import SelfMadeData
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..running_statistics import Streak, Window
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: So many records in a row all of whose losses are above the first: no spike lasts as long (our choice).
+#: Records in a row with a loss above the first; no spike lasts as long (our choice).
 _LOST, _DEAD = 20, 10
 _FALL = tuple(2.0 * 0.95**step for step in range(30))
 
 
 @dataclass(slots=True)
-class _Memory:
-    """The first losses, how low the loss has been, and for how long all is lost."""
+class _UnknownState:
+    """The first losses, the lowest loss, and for how long the progress is lost."""
 
     first: Window = field(default_factory=lambda: Window(5))
     newest: Window = field(default_factory=lambda: Window(5))
     best: float = float("inf")
     lost: Streak = field(default_factory=Streak)
     dead: Streak = field(default_factory=Streak)
-    self_made: SelfMade = field(default_factory=SelfMade)
-    said: set[str] = field(default_factory=set)
+    self_made: SelfMadeData = field(default_factory=SelfMadeData)
+    reported: set[str] = field(default_factory=set)
 
 
 @rule(
     "unknown",
     needs=("scalar/loss",),
     phase=OPTIMIZER,
-    memory=_Memory,
+    memory=_UnknownState,
     warm_up=_LOST,
     asks="reference",
     fires_on=(
@@ -52,64 +52,65 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """The loss had fallen by a tenth and has been above its first value for 20 records, or every gradient is zero.
+def check(context: StepContext, memory: _UnknownState) -> Iterator[Finding]:
+    """Report a run that is clearly broken although no other rule knows why.
 
-    It says that something is wrong, not what; a finding of any other rule explains it. What was ruled out stands in the
-    diagnosis: the rules that ran and found nothing. The loss of a model that acts, and learns from what came of it,
-    has no first value to fall back to.
+    The rule fires when the loss had fallen by a tenth and has been above its first value for 20 records, or when every
+    gradient is zero. It says that something is wrong, not what; a finding of any other rule explains it. The diagnosis
+    lists what was ruled out: the rules that ran and found nothing. Models that learn from their own acts are left out,
+    since their loss has no first value to fall back to. Compare the run with one that went well.
     """
-    memory.self_made.learn(now)
-    loss = now.scalar("loss")
-    if loss is not None and np.isfinite(loss) and not now.has_a_surrogate_loss:
-        yield from _lost(now, memory, loss)
-    yield from _dead(now, memory)
+    memory.self_made.learn(context)
+    loss = context.scalar("loss")
+    if loss is not None and np.isfinite(loss) and not context.has_a_surrogate_loss:
+        yield from _lost(context, memory, loss)
+    yield from _dead(context, memory)
 
 
-def _lost(now: Moment, memory: _Memory, loss: float) -> Iterator[Finding]:
+def _lost(context: StepContext, memory: _UnknownState, loss: float) -> Iterator[Finding]:
     if len(memory.first) < 5:
         memory.first.add(loss)
     memory.newest.add(loss)
     first = memory.first.median()
     memory.best = min(memory.best, memory.newest.median())
     is_lost = memory.best < first - 0.1 * abs(first) and loss > first + 0.02 * abs(first)
-    if memory.lost.update(is_lost, now.step) < _LOST or "lost" in memory.said or memory.self_made.is_so:
+    if memory.lost.update(is_lost, context.step) < _LOST or "lost" in memory.reported or memory.self_made.is_self_made:
         return
-    memory.said.add("lost")
-    yield now.finding(
+    memory.reported.add("lost")
+    yield context.finding(
         ROOT_SITE,
         "scalar/loss",
         {"loss": loss, "first_loss": first, "best_loss": memory.best, "records": memory.lost.length},
         severity="warning",
         first_step=memory.lost.since,
-        place=0,
-        explanation=f"the loss was {memory.best:.4g} at its best and has been above its first value, {first:.4g}, for "
-        f"{memory.lost.length} records: all that was learned is lost",
+        position=0,
+        explanation=f"the loss was {memory.best:.4g} at its best and has been above its first value, {first:.4g}, "
+        f"for {memory.lost.length} records; all progress is lost",
         advice="go back to a checkpoint from before this step and run it again with every subject recorded; compare "
-        "with a run that went well (mindscope compare)",
+        "it with a run that went well (mindscope compare)",
         confidence=0.5,
     )
 
 
-def _dead(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    table = now.table("gradient")
-    if table is None or now.record.skipped:
+def _dead(context: StepContext, memory: _UnknownState) -> Iterator[Finding]:
+    table = context.table("gradient")
+    if table is None or context.record.skipped:
         return
     norms = table.there("l2_norm")
     is_dead = len(norms) > 0 and not np.count_nonzero(norms)
-    if memory.dead.update(is_dead, now.step) < _DEAD or "dead" in memory.said:
+    if memory.dead.update(is_dead, context.step) < _DEAD or "dead" in memory.reported:
         return
-    memory.said.add("dead")
-    yield now.finding(
+    memory.reported.add("dead")
+    yield context.finding(
         ROOT_SITE,
         "gradient/l2_norm",
         {"l2_norm": 0.0, "parameters": len(norms), "records": memory.dead.length},
         severity="warning",
         first_step=memory.dead.since,
-        place=0,
+        position=0,
         explanation=f"the gradients of all {len(norms)} parameters have been exactly zero for {memory.dead.length} "
-        "records: the loss depends on none of them any more",
+        "records; the loss depends on none of them any more",
         advice="look for a loss that is clamped or constant, an output that is rounded or chosen by argmax, a mask "
-        "that leaves nothing, and activations that are dead or saturated",
+        "that leaves nothing, and dead or saturated activations",
         confidence=0.5,
     )

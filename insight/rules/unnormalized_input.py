@@ -6,29 +6,30 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import Streak, Usual, count_before_first
+from ..running_statistics import RobustBaseline, Streak, count_before_first
 
 _MODEL = chain("one:Dense", "two:Dense")
 _NORMED = chain("norm:LayerNorm", "one:Dense")
 #: Root mean square. Standardised input has 1, pixels between 0 and 1 about 0.5, pixels up to 255 above 100 (LeCun et
-#: al. 1998, "Efficient BackProp", section 4.3); a decade to either side is borne by usual rates (our choice).
+#: al. 1998, "Efficient BackProp", section 4.3); usual rates bear a decade to either side (our choice).
 _LARGE, _SMALL = 10.0, 0.01
-#: From some step on: by this factor, and 8 deviations, of what it was.
+#: Factor, with 8 deviations, by which the scale must have changed.
 _CHANGED, _STRANGE = 5.0, 8.0
 _LASTING = 3
-#: Largest value over the root mean square, up to which no few values make the scale: one batch is enough then.
+#: Largest value over the root mean square up to which the scale does not come from few values; one batch is enough
+#: then.
 _PEAK = 4.0
 
 
 @dataclass(slots=True)
 class _Call:
-    """What the scale usually is, for how long it has been too far from one, and from its own history."""
+    """The history of one input's scale, and for how long it has been too far from one or from its history."""
 
-    usual: Usual = field(default_factory=lambda: Usual(is_log=True))
+    usual: RobustBaseline = field(default_factory=lambda: RobustBaseline(is_log=True))
     far: Streak = field(default_factory=Streak)
     changed: Streak = field(default_factory=Streak)
     scale: float = float("nan")
@@ -37,11 +38,11 @@ class _Call:
 
     @property
     def has_changed(self) -> bool:
-        """Whether it is the change that is reported."""
+        """True if the change of the scale is reported, and not the scale itself."""
         return self.changed.length >= _LASTING
 
-    def learn(self, now: Moment, table: Table, row: int, *, is_first: bool) -> bool:
-        """Whether the scale of this call's input is to be reported."""
+    def learn(self, context: StepContext, table: Table, row: int, *, is_first: bool) -> bool:
+        """Learn the batch; return whether its scale is to be reported."""
         scale = self.scale = table.value(row, "l2_norm") / float(np.sqrt(table.value(row, "size")))
         usual = self.usual.value
         deviates = abs(self.usual.update(scale)) > _STRANGE
@@ -51,7 +52,7 @@ class _Call:
         has_changed = is_first and deviates and scale > 0 and not 1 / _CHANGED < scale / usual < _CHANGED
         if has_changed and self.changed.length == 0:
             self.before = usual
-        far, changed = self.far.update(is_far, now.step), self.changed.update(has_changed, now.step)
+        far, changed = self.far.update(is_far, context.step), self.changed.update(has_changed, context.step)
         peak = max(abs(table.value(row, "min")), abs(table.value(row, "max")))
         is_plain = is_far and self.seen == 0 and peak <= _PEAK * scale
         self.seen += 1
@@ -59,23 +60,26 @@ class _Call:
 
 
 @dataclass(slots=True)
-class _Memory:
-    """By number of the call in its step: its input; and whether one was reported."""
+class _UnnormalizedInputState:
+    """The input of each call in a step, and whether the rule has reported."""
 
     calls: dict[int, _Call] = field(default_factory=dict)
-    is_said: bool = False
+    is_reported: bool = False
 
 
 def _scale(*by_step: float) -> dict[str, tuple[float, ...]]:
     return {" batch/l2_norm": tuple(8 * value for value in by_step)}
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    """While the scale is near one, and near all that it has been of late."""
-    table, norms, sizes = stretch.now.table("batch"), *(stretch.columns("batch", name) for name in ("l2_norm", "size"))
-    if memory.is_said:
-        return stretch.whole
-    if table is None or norms is None or sizes is None or stretch.carries("batch/tokens"):
+def _skip_window(lookahead: Lookahead, memory: _UnnormalizedInputState) -> SkipWindow | None:
+    """Skip records while the scale is near one and near its recent values."""
+    table, norms, sizes = (
+        lookahead.context.table("batch"),
+        *(lookahead.columns("batch", name) for name in ("l2_norm", "size")),
+    )
+    if memory.is_reported:
+        return lookahead.whole
+    if table is None or norms is None or sizes is None or lookahead.carries("batch/tokens"):
         return None
     if table.rows.sites.count(ROOT_SITE) != 1:
         return None
@@ -85,7 +89,7 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         return None
     with np.errstate(invalid="ignore", divide="ignore"):
         scales = norms[:, row] / np.sqrt(sizes[:, row])
-    lowest, highest = (10.0**one for one in call.usual.history.range())
+    lowest, highest = (10.0**decade for decade in call.usual.history.range())
     lows, highs = np.minimum.accumulate(scales), np.maximum.accumulate(scales)
     is_near = np.maximum(highs, highest) < 0.99 * _CHANGED * np.minimum(lows, lowest)
     is_plain = (sizes[:, row] >= 1) & (scales >= _SMALL) & (scales <= _LARGE)
@@ -96,15 +100,15 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
             call.scale = scale
         call.seen += records
 
-    return Rest(min(stretch.finite("batch"), count_before_first(~(is_near & is_plain))), learn)
+    return SkipWindow(min(lookahead.finite("batch"), count_before_first(~(is_near & is_plain))), learn)
 
 
 @rule(
     "unnormalized-input",
     needs=("batch",),
     phase=FORWARD,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_UnnormalizedInputState,
     warm_up=_LASTING,
     is_optional=True,
     fires_on=(
@@ -126,50 +130,57 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         Recording(_scale(*(130.0,) * 5), _NORMED),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """In three batches in a row the root mean square of the input is above 10 or below 0.01, or 5 times what it was.
+def check(context: StepContext, memory: _UnnormalizedInputState) -> Iterator[Finding]:
+    """Report input that is far from unit scale, or changes its scale.
 
-    The first batch of a run is enough where no few values make its scale: the largest is within 4 of it. The first
-    input that is not made of integers counts, of every forward of a step, for the judge of a generator sees other data
-    than that. What a later forward is given must be too large from the first step on. A model whose first module
-    normalises bears any scale and is left out.
+    The rule fires when, in three batches in a row, the root mean square of the input is above 10 or below 0.01, or 5
+    times what it was. The first batch of a run is enough if its largest value is within 4 times its scale, so that no
+    few values make it.
+
+    The first input that is not made of integers counts, in every forward of a step, since the judge of a generator sees
+    other data than the generator. Input of a later forward must be too large from the first step on. A model whose
+    first module normalises is left out. Subtract the mean and divide by the standard deviation of the training data.
     """
-    table = now.table("batch")
-    if table is None or memory.is_said or _is_judged_elsewhere(now):
+    table = context.table("batch")
+    if table is None or memory.is_reported or _is_judged_elsewhere(context):
         return
     first = [row for row, site in enumerate(table.rows.sites) if site == ROOT_SITE]
     for row in first:
         call = memory.calls.setdefault(table.rows.calls[row], _Call())
         if not table.present[row] or table.non_finite[row] or table.value(row, "size") < 1:
             continue
-        if call.learn(now, table, row, is_first=row == first[0]):
-            memory.is_said = True
-            yield _report(now, call, table.value(row, "mean"))
+        if call.learn(context, table, row, is_first=row == first[0]):
+            memory.is_reported = True
+            yield _report(context, call, table.value(row, "mean"))
             return
 
 
-def _is_judged_elsewhere(now: Moment) -> bool:
+def _is_judged_elsewhere(context: StepContext) -> bool:
     """True for numbers of tokens, and for models that begin with a normalisation."""
-    tokens = now.table("batch/tokens")
+    tokens = context.table("batch/tokens")
     if tokens is not None and ROOT_SITE in tokens.rows.sites:
         return True
-    return any("norm" in kind for kind in now.anatomy.first_kinds)
+    return any("norm" in kind for kind in context.model.first_kinds)
 
 
-def _report(now: Moment, call: _Call, mean: float) -> Finding:
+def _report(context: StepContext, call: _Call, mean: float) -> Finding:
     scale, has_changed = call.scale, call.has_changed
     since = call.changed.since if has_changed else call.far.since
     before = call.before if has_changed else float("nan")
-    return now.finding(
+    return context.finding(
         ROOT_SITE,
         "batch/l2_norm",
         {"root_mean_square": scale, "mean": mean, "usual": before, "largest": _LARGE, "smallest": _SMALL},
         severity="warning",
         first_step=since,
-        place=0,
+        position=0,
         explanation=f"since step {since} the input has a root mean square of {scale:.4g} and a mean of {mean:.4g}"
-        + (f", before it was {before:.4g}" if has_changed else "; weights are initialised for inputs near 1"),
+        + (
+            f"; before, its root mean square was {before:.4g}"
+            if has_changed
+            else "; weights are initialised for inputs near 1"
+        ),
         advice="subtract the mean and divide by the standard deviation of the training data, and do the same in "
-        "validation; pixels are divided by 255 once",
+        "validation; divide pixels by 255 exactly once",
         confidence=0.8,
     )

@@ -1,4 +1,4 @@
-"""The gradient decays on its way back through the layers."""
+"""A gradient that decays on its way back through the layers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...storage import Finding, display_site
-from ..context.step_context import Moment, Rest, Stretch
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
 
@@ -18,28 +18,28 @@ _LASTING = 12
 
 
 @dataclass(slots=True)
-class _Memory:
+class _VanishingGradientState:
     """For how long the gradient has been lost on its way."""
 
     streak: int = 0
     since: int = 0
-    is_said: bool = False
+    is_reported: bool = False
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
+def _skip_window(lookahead: Lookahead, memory: _VanishingGradientState) -> SkipWindow | None:
     def learn(records: int) -> None:
-        if stretch.now.depth is not None:
+        if lookahead.context.depth is not None:
             memory.streak = 0
 
-    return stretch.whole if memory.is_said else Rest(stretch.plain_depths(), learn)
+    return lookahead.whole if memory.is_reported else SkipWindow(lookahead.plain_depths(), learn)
 
 
 @rule(
     "vanishing-gradient",
     needs=("gradient",),
     phase=BACKWARD,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_VanishingGradientState,
     warm_up=_LASTING,
     fires_on=(
         Recording(
@@ -58,24 +58,26 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """For 12 records the gradients of the first third of the weight matrices are below 1e-4 of those of the last third.
+def check(context: StepContext, memory: _VanishingGradientState) -> Iterator[Finding]:
+    """Report gradients that hardly reach the first layers.
 
-    Compared are medians of root mean squares, in call order, of at least four matrices; gradients that are exactly zero
-    belong to dead units or cut paths and are left out.
+    The rule fires when, for 12 records, the gradients of the first third of the weight matrices are below 1e-4 of those
+    of the last third. It compares medians of root mean squares, in call order, of at least four matrices. Gradients of
+    exactly zero belong to dead units or cut paths and are left out. Add residual connections or normalisation, and
+    initialise for the activation in use.
     """
-    profile = now.depth
-    if profile is None or memory.is_said:
+    profile = context.depth
+    if profile is None or memory.is_reported:
         return
     if not profile.ratio < _LIMIT:
         memory.streak = 0
         return
-    memory.since = now.step if memory.streak == 0 else memory.since
+    memory.since = context.step if memory.streak == 0 else memory.since
     memory.streak += 1
     if memory.streak >= _LASTING:
-        memory.is_said = True
+        memory.is_reported = True
         per_layer = profile.ratio ** (1 / max(1, profile.matrices - 1))
-        yield now.finding(
+        yield context.finding(
             profile.first,
             "gradient/l2_norm",
             {
@@ -88,11 +90,9 @@ def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
             severity="warning",
             first_step=memory.since,
             explanation=f"the gradient at {display_site(profile.first)} is {profile.ratio:.1e} of that at "
-            f"{display_site(profile.last)}: every layer on the way passes on about {per_layer:.2g} of it, so the "
-            f"first layers "
+            f"{display_site(profile.last)}; each layer passes on about {per_layer:.2g} of it, so the first layers "
             "hardly learn",
             advice="replace sigmoid or tanh by ReLU or GELU, add residual connections or normalisation, and "
-            "initialise for "
-            "the activation in use (He for ReLU, Xavier for tanh)",
+            "initialise for the activation in use (He for ReLU, Xavier for tanh)",
             confidence=float(np.clip(0.6 + 0.05 * -np.log10(profile.ratio), 0.6, 0.95)),
         )

@@ -1,4 +1,4 @@
-"""Weights that shrink everywhere because they are told to."""
+"""Weights that shrink everywhere under weight decay."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -7,44 +7,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import ROOT_SITE, Finding, OptimizerInfo
-from ..context.model_index import Anatomy
-from ..context.step_context import Moment, Rest, Stretch
-from ..context.subject_table import Floats, Table
+from ..context.model_index import ModelIndex
+from ..context.step_context import Lookahead, SkipWindow, StepContext
+from ..context.subject_table import Table
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..running_statistics import Streak, count_before_first, median
+from ..running_statistics import Floats, Streak, count_before_first, median
 
 _PLAIN = chain("one:Dense", "two:Dense")
 _DECAYED = replace(_PLAIN, optimizers=(OptimizerInfo("AdamW", ({"lr": 0.001, "weight_decay": 30.0},)),))
-#: Per step; a matrix is halved in 140 steps. Usual rates and decays (1e-3 x 0.1, 0.1 x 5e-4) take 7,000 and more.
+#: Share of its norm that a matrix loses per step; it is halved in 140 steps. Usual rates and decays (1e-3 x 0.1, 0.1 x
+#: 5e-4) take 7,000 and more.
 _PACE = 0.005
 _LASTING = 8
 #: Share of the matrices that must shrink.
 _MOST = 0.9
-#: Optimizers whose decay shrinks the weights by rate times decay in the step itself, so that one step is proof enough.
+#: Optimizers whose decay acts in the step itself, by rate times decay, so that one step is proof enough.
 _DIRECT = ("adamw", "adamweightdecay", "lion", "muon", "sgd", "momentum")
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Norms of the record before and of the first, for how long all have shrunk, and the decay of the optimizers."""
+class _WeightDecayTooHighState:
+    """The norms before and at first, for how long they have shrunk, and the optimizers' decay."""
 
-    checked: Anatomy | None = None
+    checked: ModelIndex | None = None
     decay: float = 0.0
     first: Floats = field(default_factory=lambda: np.zeros(0))
     before: Floats = field(default_factory=lambda: np.zeros(0))
     streak: Streak = field(default_factory=Streak)
-    is_said: bool = False
+    is_reported: bool = False
 
 
-def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
-    """While no matrix loses as much as the typical one would have to."""
-    weight, norms = stretch.now.table("weight"), stretch.columns("weight", "l2_norm")
-    if memory.is_said or (memory.checked is stretch.now.anatomy and memory.decay <= 0):
-        return stretch.whole
-    if memory.checked is not stretch.now.anatomy or weight is None or norms is None:
+def _skip_window(lookahead: Lookahead, memory: _WeightDecayTooHighState) -> SkipWindow | None:
+    """Skip records while no matrix shrinks as fast as the typical one would have to."""
+    weight, norms = lookahead.context.table("weight"), lookahead.columns("weight", "l2_norm")
+    if memory.is_reported or (memory.checked is lookahead.context.model and memory.decay <= 0):
+        return lookahead.whole
+    if memory.checked is not lookahead.context.model or weight is None or norms is None:
         return None
-    norms = norms[:, stretch.now.anatomy.matrices_in_order(weight.rows.sites)]
+    norms = norms[:, lookahead.context.model.matrices_in_order(weight.rows.sites)]
     if norms.shape[1] != len(memory.before):
         return None
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -53,15 +54,15 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
     def learn(records: int) -> None:
         memory.before, memory.streak.length = norms[records - 1], 0
 
-    return Rest(count_before_first(ratio < 1 - 0.98 * _PACE), learn)
+    return SkipWindow(count_before_first(ratio < 1 - 0.98 * _PACE), learn)
 
 
 @rule(
     "weight-decay-too-high",
     needs=("weight", "structure"),
     phase=OPTIMIZER,
-    rests=_rests,
-    memory=_Memory,
+    skip_window=_skip_window,
+    memory=_WeightDecayTooHighState,
     warm_up=_LASTING + 1,
     fires_on=(
         Recording(
@@ -96,37 +97,40 @@ def _rests(stretch: Stretch, memory: _Memory) -> Rest | None:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """For 8 records nine of ten weight matrices have shrunk, the typical one by 0.5 % and more a step, under decay.
+def check(context: StepContext, memory: _WeightDecayTooHighState) -> Iterator[Finding]:
+    """Report weight decay that shrinks all weights.
 
-    The optimizer's options say that there is decay; the pace is measured, so that it holds whether the decay is
-    decoupled (rate times decay) or passes through an adaptive optimizer. Where rate times decay are that much by
-    themselves, and act in the step itself, one step that shows it is enough. The reciprocal of rate times decay is the
-    time over which the weights are an average of their updates (Wang and Aitchison 2024, arXiv:2405.13698, section 3),
-    which should be an epoch or more; here it is below 200 steps.
+    The rule fires when, for 8 records, nine of ten weight matrices have shrunk, the typical one by 0.5 % a step or
+    more, and the optimizer's options contain weight decay. The pace is measured, so it holds for decoupled decay (rate
+    times decay) and for decay that passes through an adaptive optimizer. If rate times decay is that large by itself
+    and acts in the step, one step is enough.
+
+    The reciprocal of rate times decay is the time over which the weights average their updates (Wang and Aitchison
+    2024, arXiv:2405.13698, section 3). It should be an epoch or more; here it is below 200 steps. Lower the weight
+    decay.
     """
-    table = now.table("weight")
-    if table is None or memory.is_said or now.record.skipped:
+    table = context.table("weight")
+    if table is None or memory.is_reported or context.record.skipped:
         return
-    if memory.checked is not now.anatomy:
-        memory.checked, memory.decay = now.anatomy, _decay(now)
+    if memory.checked is not context.model:
+        memory.checked, memory.decay = context.model, _decay(context)
     if memory.decay <= 0:
         return
-    rows = now.anatomy.matrices_in_order(table.rows.sites)
+    rows = context.model.matrices_in_order(table.rows.sites)
     norms = table.column("l2_norm")[rows]
     if len(norms) != len(memory.before):
-        memory.before, memory.first, memory.streak = _before(now, table, rows), norms, Streak()
+        memory.before, memory.first, memory.streak = _before(context, table, rows), norms, Streak()
     before, memory.before = memory.before, norms
     pace = _pace(before, norms)
-    length = memory.streak.update(pace >= _PACE, now.step)
-    if not length or length < (1 if _told(now) >= _PACE else _LASTING):
+    length = memory.streak.update(pace >= _PACE, context.step)
+    if not length or length < (1 if _declared_decay(context) >= _PACE else _LASTING):
         return
-    memory.is_said = True
-    yield _report(now, memory, memory.decay, pace, float(np.nanmedian(norms / memory.first)))
+    memory.is_reported = True
+    yield _report(context, memory, memory.decay, pace, float(np.nanmedian(norms / memory.first)))
 
 
 def _pace(before: Floats, norms: Floats) -> float:
-    """The share of its norm that the typical matrix has lost; 0 unless nine of ten have lost some."""
+    """Return the share of its norm that the typical matrix has lost; 0 unless nine of ten have lost some."""
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = norms / before
     usable = (ratio > 0) & (ratio < np.inf)
@@ -136,37 +140,37 @@ def _pace(before: Floats, norms: Floats) -> float:
     return -median(np.log(ratio[usable]))
 
 
-def _before(now: Moment, table: Table, rows: NDArray[np.intp]) -> Floats:
+def _before(context: StepContext, table: Table, rows: NDArray[np.intp]) -> Floats:
     """`(rows,)` the norms before this step, from its own update; NaN where that is not known."""
-    update = now.table("update")
+    update = context.table("update")
     if update is None or update.rows.sites != table.rows.sites:
         return np.full(len(rows), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((update.column("l2_norm") / update.column("ratio_to_weight"))[rows], dtype=np.float64)
 
 
-def _told(now: Moment) -> float:
-    """The largest product of rate and decay among the groups whose decay acts at once; by it the options tell."""
-    found, place = 0.0, 0
-    for optimizer in now.anatomy.structure.optimizers:
+def _declared_decay(context: StepContext) -> float:
+    """Return the largest product of rate and decay, by the options of the groups whose decay acts at once."""
+    found, index = 0.0, 0
+    for optimizer in context.model.structure.optimizers:
         for group in optimizer.groups:
-            rate = now.scalar(f"learning_rate/{place}" if place else "learning_rate")
-            decay, place = group.get("weight_decay"), place + 1
+            rate = context.scalar(f"learning_rate/{index}" if index else "learning_rate")
+            decay, index = group.get("weight_decay"), index + 1
             if optimizer.kind.lower() in _DIRECT and rate and isinstance(decay, int | float):
                 found = max(found, rate * float(decay))
     return found
 
 
-def _decay(now: Moment) -> float:
-    groups = [group for optimizer in now.anatomy.structure.optimizers for group in optimizer.groups]
+def _decay(context: StepContext) -> float:
+    groups = [group for optimizer in context.model.structure.optimizers for group in optimizer.groups]
     values = [value for group in groups if isinstance(value := group.get("weight_decay"), int | float)]
     return float(max(values, default=0.0))
 
 
-def _report(now: Moment, memory: _Memory, decay: float, pace: float, left: float) -> Finding:
-    rate = now.scalar("learning_rate")
+def _report(context: StepContext, memory: _WeightDecayTooHighState, decay: float, pace: float, left: float) -> Finding:
+    rate = context.scalar("learning_rate")
     rate = float("nan") if rate is None else rate
-    return now.finding(
+    return context.finding(
         ROOT_SITE,
         "weight/l2_norm",
         {
@@ -178,10 +182,11 @@ def _report(now: Moment, memory: _Memory, decay: float, pace: float, left: float
         },
         severity="warning",
         first_step=memory.streak.since,
-        place=0,
+        position=0,
         explanation=f"the typical weight matrix loses {pace:.2%} of its norm in every step and has {left:.2g} of its "
-        f"first norm left; the optimizer decays weights with {decay:.3g}, which times the rate is {rate * decay:.2g}",
+        f"first norm left; the optimizer's weight decay is {decay:.3g}"
+        + ("" if np.isnan(rate) else f", which times the rate is {rate * decay:.2g}"),
         advice="lower the weight decay until rate times decay is below about 1e-4 (AdamW: 0.01 to 0.1 at a rate of "
-        "1e-3), and leave biases and gains of normalisation out of it",
+        "1e-3), and exclude biases and gains of normalisation",
         confidence=0.9,
     )

@@ -1,4 +1,4 @@
-"""Training uphill: the loss is negated, or the optimizer follows the gradient."""
+"""A training that goes uphill: the loss is negated, or the optimizer follows the gradient."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -7,9 +7,9 @@ from math import isfinite, isnan, log, log2, nan
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
 from ..event_fields import number
-from ..indicators.policy_training import Leash
+from ..indicators.policy_training import KlPenalty
 from ..indicators.update_stability import LARGE_UPDATE
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
@@ -38,22 +38,21 @@ def _quotient(step: int, factor: float) -> Event:
     return Event("accumulation", step, data={"factor": factor, "micro_batches": 1})
 
 
-#: How exactly the value that backward starts from must be the negative of the loss.
+#: Relative error within which backward starts from the negative of the loss.
 _EXACT = 1e-3
-#: Ten values of which most pairs fall: 4.0 is the most that ten can score.
+#: Mann-Kendall score of ten values that nearly all fall; the most possible is 4.0.
 _FALLS = 2.0
-#: Twelve values of which nearly every pair rises: 4.5 is the most that twelve can score.
+#: Mann-Kendall score of twelve values that nearly all rise; the most possible is 4.5.
 _WINDOW, _SCORE = 12, 3.8
-#: Of the loss of guessing, and records: a first loss that is its negative, and falls, is a likelihood that is
+#: Share of the loss of guessing, and records: a first loss near its negative that falls is a likelihood that is
 #: minimised.
 _GUESSING, _FALLING = 0.05, 10
-#: Of the spread of rewards within the first batch, and of the noise of their mean; so much the reward has fallen, for
-#: so many records.
+#: Fall of the reward in spreads within the first batch, and in noises of its mean, for this many records.
 _FALL, _NOISES, _FALLEN = 0.5, 4.0, 8
-#: In nats from the reference: a policy that has gone so far for its reward has more of it (Gao et al. 2023,
-#: arXiv:2210.10760, figure 1), and none when it has lost a quarter of the spread.
+#: Nats from the reference: a policy that far away has more reward (Gao et al. 2023, arXiv:2210.10760, figure 1), so a
+#: loss of a quarter of the spread is enough.
 _FAR, _FALL_FAR = 1.0, 0.25
-#: Records since the rate last rose: what the loss does before is the rate's doing.
+#: Records since the rate last rose; before, the rate may move the loss.
 _SETTLED = 12
 _LESS = (*(0.5 - 0.04 * step for step in range(10)), *(0.1,) * 14)
 _RISING = tuple(2.3 * 1.05**step + 0.01 * (-1) ** step for step in range(16))
@@ -61,19 +60,19 @@ _RISING = tuple(2.3 * 1.05**step + 0.01 * (-1) ** step for step in range(16))
 
 @dataclass(slots=True)
 class _Rewards:
-    """What a policy was rewarded with at first, before any step, and since when it has been less."""
+    """The first reward of a policy, and since when its rewards have been lower."""
 
     first: float = float("nan")
     spread: float = float("nan")
     has_been_far: bool = False
-    leash: Leash = field(default_factory=Leash)
+    kl_penalty: KlPenalty = field(default_factory=KlPenalty)
     newest: Window = field(default_factory=lambda: Window(_WINDOW))
     fallen: Streak = field(default_factory=Streak)
 
 
 @dataclass(slots=True)
-class _Memory:
-    """The losses called, the newest values, and what was usual."""
+class _WrongLossSignState:
+    """The losses called, the newest values, and the usual values."""
 
     called: set[str] = field(default_factory=set)
     factor: float = nan
@@ -88,14 +87,14 @@ class _Memory:
     rewards: _Rewards = field(default_factory=_Rewards)
     first: float = float("nan")
     seen: int = 0
-    is_said: bool = False
+    is_reported: bool = False
 
 
 @rule(
     "wrong-loss-sign",
     needs=("scalar/loss", "update", "structure"),
     phase=LOSS,
-    memory=_Memory,
+    memory=_WrongLossSignState,
     warm_up=_WINDOW,
     fires_on=(
         Recording({"scalar/loss": (-2.3, -2.4, -2.6, -3.0)}, _MODEL, events=(_CALLED,)),
@@ -170,66 +169,73 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """The loss is negative where it cannot be, changes its sign, or rises steadily under small updates; rewards fall.
+def check(context: StepContext, memory: _WrongLossSignState) -> Iterator[Finding]:
+    """Report a training that goes uphill.
 
-    Three grades of proof: an optimizer that was told to maximise, a backward pass that starts from the negative of what
-    the loss function returned, and a negative value while every loss that was called is of a kind that cannot be
-    negative and nothing is added to it, are facts. A value that turns into about its own negative within one step is
-    nearly one. A loss that rises in twelve records with a Mann-Kendall score above 3.8 (of 4.5 possible), by 5 % of its
-    first value, while updates stay below 0.3 of the weights and the rate does not rise, is ascent and no instability.
-    A loss that starts at the negative of what guessing among the outputs of the last layer costs, log(C), and falls is
-    a likelihood that is minimised. The surrogate losses of policies have no such meaning: they are judged by the
-    reward, which under small updates must not lie below the first by half the spread that it has within a batch, or by
-    a quarter of it once the reference is 1 nat away, and by four times the noise of its mean, for 8 records. Where
-    the loss is a negative multiple of the divergence it is that which is followed, and not the reward.
+    Three cases are facts: an optimizer that maximises, a backward pass that starts from the negative of the loss
+    function's value, and a negative value of losses that cannot be negative, with nothing added to them. A value that
+    turns into about its own negative within one step is nearly a fact.
+
+    A loss is ascending if it rises in twelve records with a Mann-Kendall score above 3.8 (of 4.5 possible), by 5 % of
+    its first value, while updates stay below 0.3 of the weights and the rate does not rise. A likelihood is being
+    minimised if the loss starts at -log(C), the negative of the cost of guessing among the C outputs of the last layer,
+    and falls.
+
+    The surrogate losses of policies mean nothing of the kind, so policies are judged by their reward. Under small
+    updates it must not stay below the first reward for 8 records by half the spread within a batch (a quarter once the
+    reference is 1 nat away) and by four times the noise of its mean. A loss that is a negative multiple of the
+    divergence is left to `kl-blowup`.
+
+    Look for a minus before the loss, and for `maximize=True`.
     """
-    loss = now.scalar("loss")
-    if loss is None or memory.is_said or not isfinite(loss):
+    loss = context.scalar("loss")
+    if loss is None or memory.is_reported or not isfinite(loss):
         return
     memory.seen += 1
-    memory.called |= {str(event.data.get("loss")) for event in now.events("loss_input")}
-    _learn_terms(now, memory)
+    memory.called |= {str(event.data.get("loss")) for event in context.events("loss_input")}
+    _learn_terms(context, memory)
     memory.first = loss if isnan(memory.first) else memory.first
     found = (
-        _maximising(now)
-        or _negated(now)
-        or _negative(now, memory, loss)
-        or _likelihood(now, memory, loss)
-        or _flipped(now, memory, loss)
-        or _rising(now, memory, loss)
-        or _unrewarded(now, memory)
+        _maximising(context)
+        or _negated(context)
+        or _negative(context, memory, loss)
+        or _likelihood(context, memory, loss)
+        or _flipped(context, memory, loss)
+        or _rising(context, memory, loss)
+        or _unrewarded(context, memory)
     )
     if found is not None:
-        memory.is_said = True
+        memory.is_reported = True
         yield found
 
 
-def _maximising(now: Moment) -> Finding | None:
-    groups = [group for optimizer in now.anatomy.structure.optimizers for group in optimizer.groups]
-    if not groups or not all(group.get("maximize") is True for group in groups) or now.has_a_surrogate_loss:
+def _maximising(context: StepContext) -> Finding | None:
+    groups = [group for optimizer in context.model.structure.optimizers for group in optimizer.groups]
+    if not groups or not all(group.get("maximize") is True for group in groups) or context.has_a_surrogate_loss:
         return None
-    return _report(now, {"groups": len(groups)}, "every group of the optimizer has maximize=True", now.step, 1.0)
+    return _report(
+        context, {"groups": len(groups)}, "every group of the optimizer has maximize=True", context.step, 1.0
+    )
 
 
-def _negated(now: Moment) -> Finding | None:
-    """The value that backward started from is the negative of the loss, or of its share of the micro-batches."""
-    for event in now.events("accumulation"):
+def _negated(context: StepContext) -> Finding | None:
+    """Return a finding if backward started from the negative of the loss, or of its share of the micro-batches."""
+    for event in context.events("accumulation"):
         factor, passes = number(event, "factor"), number(event, "micro_batches")
         is_exact = any(abs(factor * times + 1.0) < _EXACT for times in (1.0, passes))
-        if not is_exact or now.has_a_surrogate_loss or len(now.anatomy.structure.optimizers) > 1:
+        if not is_exact or context.has_a_surrogate_loss or len(context.model.structure.optimizers) > 1:
             continue
         words = f"backward() starts from {factor:.4g} times the value of the loss function"
-        return _report(now, {"factor": factor, "passes": passes}, words, event.step, 0.95)
+        return _report(context, {"factor": factor, "passes": passes}, words, event.step, 0.95)
     return None
 
 
-def _learn_terms(now: Moment, memory: _Memory) -> None:
-    """Whether something is added to what the loss function returns: then their quotient is not the same in every step.
+def _learn_terms(context: StepContext, memory: _WrongLossSignState) -> None:
+    """Learn whether something is added to the loss function's value: their quotient then varies between steps.
 
     A quotient that was negative from the start has its sign from no term that grew, and powers of two are a scale.
     """
-    for event in now.events("accumulation"):
+    for event in context.events("accumulation"):
         factor = number(event, "factor")
         if factor > 0 and memory.factor > 0:
             octaves = log2(factor / memory.factor)
@@ -237,53 +243,53 @@ def _learn_terms(now: Moment, memory: _Memory) -> None:
         memory.factor = factor if isnan(memory.factor) else memory.factor
 
 
-def _negative(now: Moment, memory: _Memory, loss: float) -> Finding | None:
+def _negative(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
     is_impossible = bool(memory.called) and memory.called <= _NOT_NEGATIVE and loss < 0 and not memory.has_terms
-    if memory.negative.update(is_impossible, now.step) < _LASTING or len(now.anatomy.structure.optimizers) > 1:
+    if memory.negative.update(is_impossible, context.step) < _LASTING or len(context.model.structure.optimizers) > 1:
         return None
     words = f"backward() started from {loss:.4g}, and {', '.join(sorted(memory.called))} cannot be negative"
-    return _report(now, {"loss": loss}, words, memory.negative.since, 1.0)
+    return _report(context, {"loss": loss}, words, memory.negative.since, 1.0)
 
 
-def _likelihood(now: Moment, memory: _Memory, loss: float) -> Finding | None:
-    """A first loss of -log(C) that falls, for a last layer of C outputs."""
-    if memory.seen != _FALLING or memory.first > 0 or now.has_a_surrogate_loss:
+def _likelihood(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
+    """Return a finding for a first loss of -log(C) that falls, for a last layer of C outputs."""
+    if memory.seen != _FALLING or memory.first > 0 or context.has_a_surrogate_loss:
         return None
-    outputs = now.anatomy.outputs
+    outputs = context.model.outputs
     if outputs < 2:
         return None
     guessing, values = log(outputs), [memory.first, *memory.losses.newest(_FALLING), loss]
     is_guess = abs(memory.first + guessing) < _GUESSING * guessing
     if not is_guess or max(values) > 0 or trend(values) > -_FALLS:
         return None
-    words = f"the first loss was {memory.first:.4g}, the negative of what guessing among {outputs} classes costs"
-    return _report(now, {"loss": loss, "first_loss": memory.first}, f"{words}, and it falls", 0, 0.9)
+    words = f"the first loss was {memory.first:.4g}, the negative of the cost of guessing among {outputs} classes"
+    return _report(context, {"loss": loss, "first_loss": memory.first}, f"{words}, and falls further", 0, 0.9)
 
 
-def _unrewarded(now: Moment, memory: _Memory) -> Finding | None:
-    """The reward of a policy that has fallen lastingly since the first records."""
-    rewards, reward, spread = memory.rewards, now.scalar("reward/mean"), now.scalar("reward/std")
-    rewards.leash.learn(now)
+def _unrewarded(context: StepContext, memory: _WrongLossSignState) -> Finding | None:
+    """Return a finding for a policy whose reward has stayed below its first values."""
+    rewards, reward, spread = memory.rewards, context.scalar("reward/mean"), context.scalar("reward/std")
+    rewards.kl_penalty.learn(context)
     if reward is None or spread is None:
         return None
     if np.isnan(rewards.first):
         rewards.first, rewards.spread = reward, spread
         return None
     rewards.newest.add(reward)
-    rewards.has_been_far |= (now.scalar("policy/kl") or 0.0) > _FAR
+    rewards.has_been_far |= (context.scalar("policy/kl") or 0.0) > _FAR
     limit = rewards.first - (_FALL_FAR if rewards.has_been_far else _FALL) * rewards.spread
     updates = memory.updates.newest(_WINDOW)
     is_large = not updates or max(updates) >= LARGE_UPDATE
-    if rewards.fallen.update(reward < limit, now.step) < _FALLEN or is_large or rewards.leash.pays:
+    if rewards.fallen.update(reward < limit, context.step) < _FALLEN or is_large or rewards.kl_penalty.has_wrong_sign:
         return None
     if rewards.first - rewards.newest.median() < _NOISES * rewards.newest.noise():
         return None
     words = f"the reward was {rewards.first:.4g} at first and has been below {limit:.3g} for {_FALLEN} records"
     evidence = {"reward": reward, "first_reward": rewards.first, "spread": rewards.spread}
-    return _report(now, evidence, words, rewards.fallen.since, 0.7, metric="scalar/reward/mean")
+    return _report(context, evidence, words, rewards.fallen.since, 0.7, metric="scalar/reward/mean")
 
 
-def _flipped(now: Moment, memory: _Memory, loss: float) -> Finding | None:
+def _flipped(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
     usual, before = memory.positive.median(), memory.positive.newest(10)
     if loss > 0:
         memory.positive.add(loss)
@@ -294,17 +300,17 @@ def _flipped(now: Moment, memory: _Memory, loss: float) -> Finding | None:
         if not (-1.5 * usual < loss < -0.5 * usual and before[-1] - loss > 5 * usual_change):
             memory.positive = Window(10)  # it fell through zero by and by, and may
             return None
-    memory.steps.append(now.step)
+    memory.steps.append(context.step)
     if len(memory.steps) < _LASTING:
         return None
     words = f"the loss was {usual:.4g} and became {loss:.4g} from one step to the next"
-    return _report(now, {"loss": loss, "usual_loss": usual}, words, memory.steps[0], 0.9)
+    return _report(context, {"loss": loss, "usual_loss": usual}, words, memory.steps[0], 0.9)
 
 
-def _rising(now: Moment, memory: _Memory, loss: float) -> Finding | None:
+def _rising(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
     memory.losses.add(loss)
-    memory.updates.add(now.typical_update)
-    rate = now.scalar("learning_rate") or 0.0
+    memory.updates.add(context.typical_update)
+    rate = context.scalar("learning_rate") or 0.0
     memory.calm = 0 if rate > 1.01 * memory.rate else memory.calm + 1
     memory.rate = rate
     values = memory.losses.newest(_WINDOW)
@@ -314,16 +320,16 @@ def _rising(now: Moment, memory: _Memory, loss: float) -> Finding | None:
     updates = memory.updates.newest(_WINDOW)
     is_clear = rise >= max(4 * memory.losses.noise(), 0.05 * abs(memory.first)) and trend(values) >= _SCORE
     is_small = bool(updates) and max(updates) < LARGE_UPDATE
-    if not (is_clear and is_small) or now.has_a_surrogate_loss or len(now.anatomy.structure.optimizers) > 1:
+    if not (is_clear and is_small) or context.has_a_surrogate_loss or len(context.model.structure.optimizers) > 1:
         return None
     words = f"the loss has risen from {values[0]:.4g} to {values[-1]:.4g} in {_WINDOW} records, in nearly every one"
     evidence = {"loss": loss, "rise": rise, "score": trend(values), "largest_update_ratio": max(updates)}
-    since = now.step - _WINDOW + 1 + values.index(min(values))
-    return _report(now, evidence, words, max(since, 0), 0.8)
+    since = context.step - _WINDOW + 1 + values.index(min(values))
+    return _report(context, evidence, words, max(since, 0), 0.8)
 
 
 def _report(
-    now: Moment,
+    context: StepContext,
     evidence: dict[str, float],
     words: str,
     since: int,
@@ -331,14 +337,14 @@ def _report(
     *,
     metric: str = "scalar/loss",
 ) -> Finding:
-    return now.finding(
+    return context.finding(
         ROOT_SITE,
         metric,
         evidence,
         first_step=since,
-        place=0,
+        position=0,
         explanation=f"the training goes uphill: {words}",
-        advice="look for a minus before the loss, a loss that is an accuracy or a likelihood, a negated gradient, and "
-        "maximize=True in the optimizer",
+        advice="look for a minus before the loss, a loss that is an accuracy or a likelihood, a negated gradient, "
+        "and maximize=True in the optimizer",
         confidence=confidence,
     )

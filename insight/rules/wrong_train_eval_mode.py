@@ -1,14 +1,16 @@
-"""Steps that are trained in evaluation mode, or validation that runs in training mode."""
+"""Training steps in evaluation mode, or validation in training mode."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...storage import ROOT_SITE, Event, Finding, Json, display_site
-from ..context.step_context import Moment
+from ..context.step_context import StepContext
+from ..event_fields import as_number
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
+#: One forward of a step, as the probe describes it in an event.
+_Forward = Mapping[str, Json]
 _MODEL = chain("one:Dense", "drop:Dropout", "two:Dense")
 
 
@@ -30,18 +32,18 @@ def _modes(
 
 
 @dataclass(slots=True)
-class _Memory:
-    """What was said already."""
+class _WrongTrainEvalModeState:
+    """What was reported."""
 
-    said: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
 @rule(
     "wrong-train-eval-mode",
     needs=("record",),
-    asked_on=("event/forward_modes",),
+    triggers=("event/forward_modes",),
     phase=FORWARD,
-    memory=_Memory,
+    memory=_WrongTrainEvalModeState,
     is_fact=True,
     asks="intent",
     fires_on=(
@@ -62,75 +64,82 @@ class _Memory:
         ),
     ),
 )
-def check(now: Moment, memory: _Memory) -> Iterator[Finding]:
-    """The training flag of the model, or of one of its modules, is not what the step needs.
+def check(context: StepContext, memory: _WrongTrainEvalModeState) -> Iterator[Finding]:
+    """Report a model, or one of its modules, in the wrong mode.
 
-    Only models with dropout, running statistics or the like are looked at; elsewhere the mode changes nothing. Three
+    Only models whose behaviour depends on the mode are judged, such as those with dropout or running statistics. Three
     facts count: a step whose only forwards with gradients are in evaluation mode; a forward without gradients in
-    training mode, which draws dropout masks and moves running statistics; a module that is in evaluation mode while the
-    model trains. The last may be meant, as in fine-tuning with frozen statistics: `expected_frozen` says so.
+    training mode, which draws dropout masks and moves running statistics; and a module in evaluation mode while the
+    model trains. The last may be meant, as in fine-tuning with frozen statistics: declare it with `expected_frozen`.
+    Call `model.train()` before the loop, and `model.eval()` before validation.
     """
-    for event in now.events("forward_modes"):
-        forwards = [one for one in _list(event.data.get("forwards")) if isinstance(one, dict)]
+    for event in context.events("forward_modes"):
+        forwards = [forward for forward in _list(event.data.get("forwards")) if isinstance(forward, dict)]
         sensitive = _list(event.data.get("sensitive"))
         if sensitive and forwards:
-            yield from _whole(now, memory, event, forwards, len(sensitive))
-            yield from _parts(now, memory, forwards)
+            yield from _whole(context, memory, event, forwards, len(sensitive))
+            yield from _parts(context, memory, forwards)
 
 
 def _whole(
-    now: Moment, memory: _Memory, event: Event, forwards: list[dict[str, Any]], sensitive: int
+    context: StepContext,
+    memory: _WrongTrainEvalModeState,
+    event: Event,
+    forwards: Sequence[_Forward],
+    sensitive: int,
 ) -> Iterator[Finding]:
-    with_gradients = [one for one in forwards if one.get("gradients")]
-    evidence = {"forwards": sum(_count(one) for one in forwards), "sensitive_modules": sensitive}
-    if with_gradients and not any(one.get("training") for one in with_gradients) and "eval" not in memory.said:
-        memory.said.add("eval")
-        yield now.finding(
+    with_gradients = [forward for forward in forwards if forward.get("gradients")]
+    evidence = {"forwards": sum(_count(forward) for forward in forwards), "sensitive_modules": sensitive}
+    if (
+        with_gradients
+        and not any(forward.get("training") for forward in with_gradients)
+        and "eval" not in memory.reported
+    ):
+        memory.reported.add("eval")
+        yield context.finding(
             ROOT_SITE,
             "",
             evidence,
-            place=0,
+            position=0,
             first_step=event.step,
-            explanation=f"step {event.step} is trained in evaluation mode: {sensitive} modules (dropout, running "
-            f"statistics) do what they should do only after the training",
-            advice="call model.train() before the loop, and again after every validation; if the statistics shall stay "
-            "as they are, put only those modules into evaluation mode",
+            explanation=f"step {event.step} trains in evaluation mode: {sensitive} module{'s' * (sensitive > 1)} with "
+            "dropout or running statistics behave as after the training",
+            advice="call model.train() before the loop, and again after every validation; to keep the statistics "
+            "fixed, put only those modules into evaluation mode",
         )
-    validating = [one for one in forwards if one.get("training") and not one.get("gradients")]
-    if validating and with_gradients and "validation" not in memory.said:
-        memory.said.add("validation")
-        yield now.finding(
+    validating = [forward for forward in forwards if forward.get("training") and not forward.get("gradients")]
+    if validating and with_gradients and "validation" not in memory.reported:
+        memory.reported.add("validation")
+        yield context.finding(
             ROOT_SITE,
             "",
-            {**evidence, "without_gradients": sum(_count(one) for one in validating)},
+            {**evidence, "without_gradients": sum(_count(forward) for forward in validating)},
             severity="warning",
-            place=0,
+            position=0,
             first_step=event.step,
-            explanation=f"in step {event.step} the model is called without gradients in training mode: dropout "
-            f"falsifies "
-            f"what it says, and running statistics take in data that is not trained on",
+            explanation=f"step {event.step} calls the model without gradients in training mode: dropout falsifies "
+            "its output, and running statistics take in data that it is not trained on",
             advice="call model.eval() before the validation or the sampling, and model.train() after it",
         )
 
 
-def _parts(now: Moment, memory: _Memory, forwards: list[dict[str, Any]]) -> Iterator[Finding]:
-    for one in forwards:
-        if not (one.get("training") and one.get("gradients")):
+def _parts(context: StepContext, memory: _WrongTrainEvalModeState, forwards: Sequence[_Forward]) -> Iterator[Finding]:
+    for forward in forwards:
+        if not (forward.get("training") and forward.get("gradients")):
             continue
-        for site in map(str, _list(one.get("sensitive_others"))[:4]):
-            if site in memory.said or now.anatomy.is_expected_frozen(site):
+        for site in map(str, _list(forward.get("sensitive_others"))[:4]):
+            if site in memory.reported or context.model.is_expected_frozen(site):
                 continue
-            memory.said.add(site)
-            yield now.finding(
+            memory.reported.add(site)
+            yield context.finding(
                 site,
                 "",
-                {"others": float(one.get("others_count") or 1)},
+                {"others": as_number(forward.get("others_count"), 1.0) or 1.0},
                 severity="warning",
-                explanation=f"{display_site(site)} is in evaluation mode while the model is trained: it keeps its "
-                f"running "
-                f"statistics, or drops nothing",
-                advice="this needs your intent: call model.train() if it shall train, or name it in the configuration, "
-                f"expected_frozen: [{site!r}], if it shall not",
+                explanation=f"{display_site(site)} is in evaluation mode while the model trains: it keeps its "
+                "running statistics, or drops nothing",
+                advice="decide what you intend: to train it, call model.train(); to keep it in evaluation mode, "
+                f"declare expected_frozen: [{site!r}] in the configuration",
             )
 
 
@@ -138,6 +147,5 @@ def _list(value: Json | None) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def _count(forward: Mapping[str, Any]) -> float:
-    count = forward.get("count")
-    return float(count) if isinstance(count, int | float) else 1.0
+def _count(forward: _Forward) -> float:
+    return as_number(forward.get("count"), 1.0)

@@ -1,4 +1,4 @@
-"""What in an input a model's answer depends on, and how far such an explanation can be trusted."""
+"""Explains which parts of an input a model's answer depends on, and how far to trust that."""
 
 from .attribution import (
     Gradient,

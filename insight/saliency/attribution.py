@@ -28,6 +28,8 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+#: An input or a map, of any number type.
+Array = NDArray[np.generic]
 #: `(n, *input)` to `(n,)`: what is explained, e.g. the logit of one class, of each of several inputs.
 Score = Callable[[Any], Any]  # Any: arrays of whatever float the model takes and gives
 #: `(n, *input)` to `(n, *input)`: the gradient of each input's own score.
@@ -69,12 +71,12 @@ def gradients(gradient: Gradient, inputs: Floats, *, batch: int = _BATCH) -> Flo
 
 
 def space_of(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The lengths of the axes that are space: all of a vector or a matrix, the last two behind channels."""
+    """Return the lengths of the spatial axes: all of a vector or a matrix, the last two behind channels."""
     return shape if len(shape) < 3 else shape[-2:]
 
 
-def plain_gradient(gradient: Gradient, x: NDArray[Any]) -> Floats:
-    """The gradient of the score at `x`, of its shape.
+def plain_gradient(gradient: Gradient, x: Array) -> Floats:
+    """Return the gradient of the score at `x`, of its shape.
 
     Reference:
         Simonyan et al. 2014, arXiv:1312.6034, section 3.
@@ -83,8 +85,8 @@ def plain_gradient(gradient: Gradient, x: NDArray[Any]) -> Floats:
     return found
 
 
-def integrated_gradients(gradient: Gradient, x: NDArray[Any], *, baseline: ArrayLike = 0.0, points: int = 32) -> Floats:
-    """What each element adds to the score on the straight way from the baseline to `x`, of its shape.
+def integrated_gradients(gradient: Gradient, x: Array, *, baseline: ArrayLike = 0.0, points: int = 32) -> Floats:
+    """Return what each element adds to the score on the straight line from the baseline to `x`, of its shape.
 
     The elements sum to the difference of the two scores, exactly where the gradient is a polynomial of degree below
     `2 * points` along the way, for the integral is Gauss's.
@@ -105,10 +107,8 @@ def integrated_gradients(gradient: Gradient, x: NDArray[Any], *, baseline: Array
     return found
 
 
-def smooth_gradient(
-    gradient: Gradient, x: NDArray[Any], *, noise: float = 0.15, samples: int = 50, seed: int = 0
-) -> Floats:
-    """The mean gradient around `x`, of its shape.
+def smooth_gradient(gradient: Gradient, x: Array, *, noise: float = 0.15, samples: int = 50, seed: int = 0) -> Floats:
+    """Return the mean gradient around `x`, of its shape.
 
     Args:
         noise: Standard deviation as a share of the range of `x`; the paper finds 0.1 to 0.2 to look best.
@@ -124,7 +124,7 @@ def smooth_gradient(
 
 
 def resize(field: Floats, space: tuple[int, ...]) -> Floats:
-    """The field at `space` places along its axes; cells keep their centres, and the ends are drawn out.
+    """Resample the field to `space` points along its axes; cell centres stay, ends are extended.
 
     Interpolation along one axis after the other, which is bilinear for two.
     """
@@ -138,7 +138,7 @@ def resize(field: Floats, space: tuple[int, ...]) -> Floats:
     return field
 
 
-def grad_cam(activation: NDArray[Any], gradient: NDArray[Any], space: tuple[int, int]) -> Floats:
+def grad_cam(activation: Array, gradient: Array, space: tuple[int, int]) -> Floats:
     """Evidence for the score at every place of the input, never negative.
 
     Args:
@@ -168,8 +168,8 @@ def grad_cam(activation: NDArray[Any], gradient: NDArray[Any], space: tuple[int,
 _AT_ONCE = 64
 
 
-def occlusion(score: Score, x: NDArray[Any], *, window: int = 4, stride: int = 2, baseline: ArrayLike = 0.0) -> Floats:
-    """By how much the score falls when the places around are covered, the mean over all windows that cover a place.
+def occlusion(score: Score, x: Array, *, window: int = 4, stride: int = 2, baseline: ArrayLike = 0.0) -> Floats:
+    """Return how much the score falls when a window is covered, averaged over all windows that cover a point.
 
     Args:
         x: A vector, a matrix, or `(channels, height, width)`, whose channels are covered together.
@@ -194,15 +194,15 @@ def occlusion(score: Score, x: NDArray[Any], *, window: int = 4, stride: int = 2
     places = list(product(*(_starts(size, window, stride) for size in space)))
     covered = np.empty((len(places), *at.shape))
     fall, count = np.zeros(space), np.zeros(space)
-    windows = [tuple(slice(start, start + window) for start in place) for place in places]
-    for number, where in enumerate(windows):
+    windows = [tuple(slice(start, start + window) for start in index) for index in places]
+    for number, window_slices in enumerate(windows):
         hidden = np.zeros(space, np.bool_)
-        hidden[where] = True
+        hidden[window_slices] = True
         covered[number] = np.where(hidden, cover, at)
     falls = scores(score, at[None])[0] - scores(score, covered)
-    for where, drop in zip(windows, falls.tolist(), strict=True):
-        fall[where] += drop
-        count[where] += 1.0
+    for window_slices, drop in zip(windows, falls.tolist(), strict=True):
+        fall[window_slices] += drop
+        count[window_slices] += 1.0
     return fall / count
 
 
@@ -213,7 +213,7 @@ def _starts(size: int, window: int, stride: int) -> list[int]:
 
 def rise(
     score: Score,
-    x: NDArray[Any],
+    x: Array,
     *,
     masks: int = 2000,
     cells: int = 7,
@@ -221,7 +221,7 @@ def rise(
     baseline: ArrayLike = 0.0,
     seed: int = 0,
 ) -> Floats:
-    """The mean score over random masks under which a place was seen.
+    """Return the mean score over the random masks that leave a point visible.
 
     Args:
         masks: How many; the error falls with their root. The paper takes 4000 to 8000 for 224 x 224 photographs.

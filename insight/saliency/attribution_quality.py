@@ -1,13 +1,12 @@
-"""Whether an explanation tells what the model really looks at: scores as its first places are taken away, or given."""
+"""Judges an explanation: how the score reacts when its most important points are removed or added."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .attribution import Floats, Score, scores, space_of
+from .attribution import Array, Floats, Score, scores, space_of
 
 __all__ = ["Curve", "Localisation", "Stability", "deletion", "faithfulness", "insertion", "localisation", "stability"]
 
@@ -27,10 +26,8 @@ class Curve:
     area: float
 
 
-def deletion(
-    score: Score, x: NDArray[Any], importance: NDArray[Any], *, baseline: ArrayLike = 0.0, steps: int = 20
-) -> Curve:
-    """Scores while the most important places are replaced by the baseline: a small area is good.
+def deletion(score: Score, x: Array, importance: Array, *, baseline: ArrayLike = 0.0, steps: int = 20) -> Curve:
+    """Return the scores while the most important points are replaced by the baseline; a small area is good.
 
     Args:
         importance: The space of `x`, or its shape: then of a place all channels count together.
@@ -42,15 +39,13 @@ def deletion(
     return _curve(score, at, np.broadcast_to(np.asarray(baseline, np.float64), at.shape), importance, steps)
 
 
-def insertion(
-    score: Score, x: NDArray[Any], importance: NDArray[Any], *, baseline: ArrayLike = 0.0, steps: int = 20
-) -> Curve:
-    """Scores while the most important places of `x` are put into the baseline: a large area is good."""
+def insertion(score: Score, x: Array, importance: Array, *, baseline: ArrayLike = 0.0, steps: int = 20) -> Curve:
+    """Return the scores while the most important points of `x` are put into the baseline; a large area is good."""
     at = np.asarray(x, np.float64)
     return _curve(score, np.broadcast_to(np.asarray(baseline, np.float64), at.shape), at, importance, steps)
 
 
-def _curve(score: Score, before: Floats, after: Floats, importance: NDArray[Any], steps: int) -> Curve:
+def _curve(score: Score, before: Floats, after: Floats, importance: Array, steps: int) -> Curve:
     places = _by_place(importance, before.shape)
     order = np.argsort(-places.ravel(), kind="stable")
     counts = np.unique(np.linspace(0, places.size, steps + 1).round().astype(np.intp))
@@ -66,15 +61,15 @@ def _curve(score: Score, before: Floats, after: Floats, importance: NDArray[Any]
 
 def faithfulness(
     score: Score,
-    x: NDArray[Any],
-    importance: NDArray[Any],
+    x: Array,
+    importance: Array,
     *,
     baseline: ArrayLike = 0.0,
     share: float = 0.2,
     subsets: int = 100,
     seed: int = 0,
 ) -> float:
-    """Correlation of what the explanation says of random sets of places with what taking them away does: 1 is perfect.
+    """Return how well the importance of random sets of points predicts the effect of removing them: 1 is perfect.
 
     Args:
         share: Of the places that a set holds.
@@ -93,15 +88,17 @@ def faithfulness(
     chosen = np.zeros((subsets, places.size), np.bool_)
     for row in chosen:
         row[rng.choice(places.size, count, replace=False)] = True
-    said = chosen @ places.ravel()
+    promised = chosen @ places.ravel()
     mask = chosen.reshape(subsets, *(1,) * (at.ndim - places.ndim), *places.shape)
     does = scores(score, at[None])[0] - scores(score, np.where(mask, cover, at))
-    spread = float(said.std() * does.std())
-    return float(((said - said.mean()) * (does - does.mean())).mean()) / spread if spread > 0.0 else float("nan")
+    spread = float(promised.std() * does.std())
+    return (
+        float(((promised - promised.mean()) * (does - does.mean())).mean()) / spread if spread > 0.0 else float("nan")
+    )
 
 
-def _by_place(importance: NDArray[Any], shape: tuple[int, ...]) -> Floats:
-    """The importance of each place; of several channels their sum.
+def _by_place(importance: Array, shape: tuple[int, ...]) -> Floats:
+    """Return the importance of each point, summed over channels.
 
     Raises:
         ValueError: Its shape is neither that of the input nor of its space.
@@ -132,8 +129,8 @@ class Localisation:
     chance: float
 
 
-def localisation(importance: NDArray[Any], region: NDArray[np.bool_]) -> Localisation:
-    """How well the map points at the region.
+def localisation(importance: Array, region: NDArray[np.bool_]) -> Localisation:
+    """Return how well the map points at the region.
 
     Raises:
         ValueError: Their shapes differ, or the region is empty.
@@ -144,7 +141,7 @@ def localisation(importance: NDArray[Any], region: NDArray[np.bool_]) -> Localis
     """
     field, marked = np.asarray(importance, np.float64), np.asarray(region, np.bool_)
     if field.shape != marked.shape or not marked.any():
-        raise ValueError(f"region expects shape {field.shape} and a place that is marked, got {marked.shape}")
+        raise ValueError(f"region expects shape {field.shape} and at least one marked point, got {marked.shape}")
     positive = np.maximum(field, 0.0)
     whole = float(positive.sum())
     largest = np.argsort(-field.ravel(), kind="stable")
@@ -166,9 +163,14 @@ class Stability:
 
 
 def stability(
-    explain: Callable[[NDArray[Any]], NDArray[Any]], x: NDArray[Any], *, radius: float, samples: int = 10, seed: int = 0
+    explain: Callable[[Array], Array],
+    x: Array,
+    *,
+    radius: float,
+    samples: int = 10,
+    seed: int = 0,
 ) -> Stability:
-    """How far the explanation moves when every element of the input moves by at most `radius`.
+    """Return how far the explanation moves when each element of the input moves by at most `radius`.
 
     Args:
         explain: An input to its map; random explanations need a seed of their own, or their noise counts too.
@@ -184,7 +186,7 @@ def stability(
     here = np.asarray(explain(at), np.float64)
     rng = np.random.default_rng(seed)
     moved = [
-        float(np.linalg.norm(np.asarray(explain(at + rng.uniform(-radius, radius, at.shape))) - here))
+        float(np.linalg.norm(np.asarray(explain(at + rng.uniform(-radius, radius, at.shape)), np.float64) - here))
         for _ in range(samples)
     ]
     norm = float(np.linalg.norm(here)) or float("nan")

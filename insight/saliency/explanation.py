@@ -1,4 +1,4 @@
-"""One input explained by one method, with all that says whether to believe it."""
+"""One input explained by one method, with the measures that say how far to believe it."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...storage import Event, Json, Run, Store, nearest
 from .attribution import (
+    Array,
     Floats,
     Gradient,
     Score,
@@ -88,7 +89,7 @@ class Explanation:
 
 def explain(
     score: Score,
-    x: NDArray[Any],
+    x: Array,
     *,
     method: str,
     gradient: Gradient | None = None,
@@ -98,7 +99,7 @@ def explain(
     region: NDArray[np.bool_] | None = None,
     seed: int = 0,
 ) -> Explanation:
-    """The explanation of one input, judged.
+    """Explain one input and judge the explanation.
 
     Args:
         method: One of `METHODS`.
@@ -114,23 +115,23 @@ def explain(
     importance = make(at)
     radius = _RADIUS * float(at.max() - at.min())
     return Explanation(
-        sample,
-        target,
-        method,
-        at,
-        importance,
-        float(scores(score, at[None])[0]),
-        faithfulness(score, at, importance, baseline=baseline, seed=seed),
-        deletion(score, at, importance, baseline=baseline),
-        insertion(score, at, importance, baseline=baseline),
-        stability(make, at, radius=radius, samples=_NEAR, seed=seed),
-        None if region is None else localisation(importance, region),
-        region,
+        sample=sample,
+        target=target,
+        method=method,
+        x=at,
+        importance=importance,
+        score=float(scores(score, at[None])[0]),
+        faithfulness=faithfulness(score, at, importance, baseline=baseline, seed=seed),
+        deletion=deletion(score, at, importance, baseline=baseline),
+        insertion=insertion(score, at, importance, baseline=baseline),
+        stability=stability(make, at, radius=radius, samples=_NEAR, seed=seed),
+        localisation=None if region is None else localisation(importance, region),
+        region=region,
     )
 
 
 def _window(x: Floats) -> dict[str, int]:
-    """How large a part is covered, and how far it moves: half of itself."""
+    """Return the size of the covering window and its stride, half of the size."""
     side = max(2, min(space_of(x.shape)) // _WINDOWS)
     return {"window": side, "stride": side // 2}
 
@@ -157,7 +158,7 @@ _KIND: Final = "explanation"
 def write_explanations(
     store: Store, found: Sequence[Explanation], *, parent: str | None = None, name: str = "saliency"
 ) -> Run:
-    """The run of kind `evaluation` that now holds the explanations.
+    """Write the explanations into a run of kind `evaluation` and return that run.
 
     Args:
         parent: The training whose model is explained: its id, name, or `latest`.
@@ -167,48 +168,48 @@ def write_explanations(
     """
     of = None if parent is None else store.find_run(parent).id
     writer = store.begin_run(name, kind="evaluation", parent=of, tags={"saliency": len(found)})
-    writer.write_events([Event(_KIND, 0, data=_document(one)) for one in found])
+    writer.write_events([Event(_KIND, 0, data=_document(explanation)) for explanation in found])
     writer.close()
     return writer.run
 
 
 def explanations_in(store: Store, run: str) -> tuple[Explanation, ...]:
-    """The explanations that a run holds itself, in their order; evaluations of it are runs of their own."""
+    """Return the explanations that a run itself holds, in order; its evaluations are separate runs."""
     return tuple(_explanation(event.data) for event in store.events(run, kind=_KIND))
 
 
-def _document(one: Explanation) -> dict[str, Json]:
+def _document(explanation: Explanation) -> dict[str, Json]:
     return {
-        "sample": one.sample,
-        "target": one.target,
-        "method": one.method,
-        "x": _packed(one.x),
-        "importance": _packed(one.importance),
-        "region": None if one.region is None else _packed(one.region),
-        "score": one.score,
-        "faithfulness": one.faithfulness,
-        "deletion": asdict(one.deletion),
-        "insertion": asdict(one.insertion),
-        "stability": asdict(one.stability),
-        "localisation": None if one.localisation is None else asdict(one.localisation),
+        "sample": explanation.sample,
+        "target": explanation.target,
+        "method": explanation.method,
+        "x": _packed(explanation.x),
+        "importance": _packed(explanation.importance),
+        "region": None if explanation.region is None else _packed(explanation.region),
+        "score": explanation.score,
+        "faithfulness": explanation.faithfulness,
+        "deletion": asdict(explanation.deletion),
+        "insertion": asdict(explanation.insertion),
+        "stability": asdict(explanation.stability),
+        "localisation": None if explanation.localisation is None else asdict(explanation.localisation),
     }
 
 
 def _explanation(data: Mapping[str, Any]) -> Explanation:  # Any: what `_document` has written
     region, pointed = data["region"], data["localisation"]
     return Explanation(
-        data["sample"],
-        data["target"],
-        data["method"],
-        _unpacked(data["x"]),
-        _unpacked(data["importance"]),
-        data["score"],
-        data["faithfulness"],
-        _curve(data["deletion"]),
-        _curve(data["insertion"]),
-        Stability(**data["stability"]),
-        None if pointed is None else Localisation(**pointed),
-        None if region is None else _unpacked(region) > 0.5,
+        sample=data["sample"],
+        target=data["target"],
+        method=data["method"],
+        x=_unpacked(data["x"]),
+        importance=_unpacked(data["importance"]),
+        score=data["score"],
+        faithfulness=data["faithfulness"],
+        deletion=_curve(data["deletion"]),
+        insertion=_curve(data["insertion"]),
+        stability=Stability(**data["stability"]),
+        localisation=None if pointed is None else Localisation(**pointed),
+        region=None if region is None else _unpacked(region) > 0.5,
     )
 
 
@@ -216,7 +217,7 @@ def _curve(data: Mapping[str, Any]) -> Curve:  # Any: as above
     return Curve(tuple(data["shares"]), tuple(data["scores"]), data["area"])
 
 
-def _packed(array: NDArray[Any]) -> dict[str, Json]:  # Any: floats or marks
+def _packed(array: Array) -> dict[str, Json]:
     values = np.ascontiguousarray(array, dtype="<f4")
     return {"shape": list(values.shape), "float32": b64encode(values.tobytes()).decode("ascii")}
 

@@ -71,8 +71,8 @@ def test_rules_whose_subject_was_not_recorded_are_listed_and_the_run_is_not_call
 def test_a_rank_that_stopped_early_keeps_its_findings_and_those_of_the_others():
     alone = diagnosis(records(BROKEN))
     found = diagnosis(records(HEALTHY), records(BROKEN)[:25], records(HEALTHY)[:1])
-    said = [(one.cause, one.rank, one.first_step) for one in found.findings]
-    assert said == [(one.cause, 1, one.first_step) for one in alone.findings if one.step < 25]
+    reported = [(finding.cause, finding.rank, finding.first_step) for finding in found.findings]
+    assert reported == [(finding.cause, 1, finding.first_step) for finding in alone.findings if finding.step < 25]
     assert found.root_causes[0].rank == 1
     assert found.verdict == "unhealthy"
 
@@ -80,7 +80,7 @@ def test_a_rank_that_stopped_early_keeps_its_findings_and_those_of_the_others():
 @pytest.mark.parametrize("shift", [-1e9, 3600.0], ids=["years behind", "an hour ahead"])
 def test_clocks_that_differ_between_ranks_or_run_backwards_change_nothing(shift):
     plain = diagnosis(records(HEALTHY), records(BROKEN))
-    shifted = [replace(one, time=shift - one.time) for one in records(BROKEN)]
+    shifted = [replace(record, time=shift - record.time) for record in records(BROKEN)]
     assert diagnosis(records(HEALTHY), shifted).findings == plain.findings
 
 
@@ -97,7 +97,7 @@ def test_steps_that_are_missing_are_not_taken_for_a_change_of_the_optimizers_sta
 def test_a_gap_before_a_fault_hides_it_no_more_than_it_must():
     whole = records(BROKEN)
     found = diagnosis([*whole[:10], *whole[30:]])
-    assert [one.cause for one in found.root_causes] == ["non_finite_activation"]
+    assert [finding.cause for finding in found.root_causes] == ["non_finite_activation"]
     assert found.root_causes[0].first_step == 30
 
 
@@ -106,37 +106,41 @@ def test_events_without_what_they_should_say_are_no_reason_to_fail():
         {need.partition("/")[2] for rule in RULES.values() for need in rule.needs if need.startswith("event/")}
     )
     bare = [Event(kind, 0) for kind in (*kinds, "loss_input", "forward_modes", "causality", "initial_weight")]
-    odd = [Event(one.kind, 1, data={"at": "soon", "by_rank": 3, "sites": None, "weights": ["x"]}) for one in bare]
+    odd = [Event(record.kind, 1, data={"at": "soon", "by_rank": 3, "sites": None, "weights": ["x"]}) for record in bare]
     first, second, *rest = records(HEALTHY)
     found = diagnosis([replace(first, events=tuple(bare)), replace(second, events=tuple(odd)), *rest])
-    assert [one.explanation for one in found.findings if one.cause == "monitor_fault"] == []
+    assert [finding.explanation for finding in found.findings if finding.cause == "monitor_fault"] == []
 
 
 def test_a_run_in_which_nothing_is_a_number_is_told_so_and_no_rule_fails():
     nan = {name: math.nan for name in HEALTHY} | {"scalar/learning_rate": 0.01, "one activation/nans": 4.0}
     found = diagnosis(records(nan))
     assert found.verdict == "unhealthy"
-    assert [one.explanation for one in found.findings if one.cause == "monitor_fault"] == []
+    assert [finding.explanation for finding in found.findings if finding.cause == "monitor_fault"] == []
     assert found.root_causes[0].cause in ("non_finite_activation", "bad_batch", "non_finite_loss")
     assert found.root_causes[0].first_step == 0
 
 
 @pytest.mark.parametrize("begin", [10**9, 2**40])
 def test_steps_beyond_any_count_are_steps(begin):
-    late = [replace(one, step=begin + one.step) for one in records(BROKEN)]
+    late = [replace(record, step=begin + record.step) for record in records(BROKEN)]
     found = diagnosis(late)
-    assert [(one.cause, one.first_step) for one in found.root_causes] == [("non_finite_activation", begin + 20)]
+    assert [(finding.cause, finding.first_step) for finding in found.root_causes] == [
+        ("non_finite_activation", begin + 20)
+    ]
     assert f"since step {begin + 20}" in render_text(found)
 
 
 def test_the_micro_step_in_which_it_began_is_not_hidden_by_the_others():
     bad = records({"one activation/nans": 3.0}, MODEL)[0]
     micro = [
-        replace(one, micro_step=number, blocks=bad.blocks if (one.step, number) == (5, 1) else one.blocks)
-        for one in records(HEALTHY)[:20]
+        replace(record, micro_step=number, blocks=bad.blocks if (record.step, number) == (5, 1) else record.blocks)
+        for record in records(HEALTHY)[:20]
         for number in range(2)
     ]
-    assert [(one.cause, one.first_step) for one in diagnosis(micro).root_causes] == [("non_finite_activation", 5)]
+    assert [(finding.cause, finding.first_step) for finding in diagnosis(micro).root_causes] == [
+        ("non_finite_activation", 5)
+    ]
 
 
 def test_runs_that_were_killed_or_are_still_written_are_compared_as_far_as_they_go():

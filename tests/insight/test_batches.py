@@ -34,7 +34,7 @@ def store():
 
 def test_the_batch_of_the_first_bad_step_is_named_by_number_and_checksum(store):
     found = diagnose(store, "run")
-    assert [one.cause for one in found.root_causes] == ["non_finite_activation"]
+    assert [finding.cause for finding in found.root_causes] == ["non_finite_activation"]
     assert found.accounts()[0].batch == "number 120, checksum ab14"
     assert "   the batch: number 120, checksum ab14" in found.to_text().splitlines()
 

@@ -44,16 +44,16 @@ def test_what_begins_at_a_change_or_soon_behind_names_it(first, words):
 
 
 def test_a_stored_finding_names_the_change_as_it_did_when_it_was_made():
-    told = [changed(step, "head") for step in (40, 200, 201, 202, 203, 204)]
+    events = [changed(step, "head") for step in (40, 200, 201, 202, 203, 204)]
     found = finding("exploding_gradient", 41)
-    assert change_at(found, told) == "head at step 40, 1 step before"
-    assert change_at(replace(found, step=500), told) == ""  # of later ones only the newest five are known
-    assert change_at(finding("straggler", 41), told) == ""
+    assert change_at(found, events) == "head at step 40, 1 step before"
+    assert change_at(replace(found, step=500), events) == ""  # of later ones only the newest five are known
+    assert change_at(finding("straggler", 41), events) == ""
 
 
 def test_some_of_the_modules_are_named_and_the_others_counted():
-    told = changes(changed(40, "a", "b", "c", "d", count=70)).of(finding("dead_units", 42))
-    assert told == "a, b, c and 67 more at step 40, 2 steps before"
+    change = changes(changed(40, "a", "b", "c", "d", count=70)).of(finding("dead_units", 42))
+    assert change == "a, b, c and 67 more at step 40, 2 steps before"
 
 
 def test_a_model_that_always_changes_or_changes_before_it_was_trained_names_nothing():
@@ -82,7 +82,7 @@ def store():
 
 def test_the_account_of_a_root_cause_tells_of_the_change(store):
     found = diagnose(store, "run")
-    assert [one.cause for one in found.root_causes] == ["non_finite_activation"]
+    assert [finding.cause for finding in found.root_causes] == ["non_finite_activation"]
     assert "   modules changed: two at step 18, 2 steps before" in found.to_text().splitlines()
     assert "Modules changed: two at step 18, 2 steps before." in found.to_markdown()
     assert json.loads(json.dumps(found.to_json()))["accounts"][0]["change"] == "two at step 18, 2 steps before"
@@ -97,5 +97,5 @@ def test_a_loss_spike_names_the_change_and_sends_there_first(at, is_named):
     (spike,) = engine.findings
     assert spike.first_step == 40
     assert (f"modules changed: two at step {at}, " in spike.explanation) is is_named
-    assert ("look at what the changed modules begin with" in spike.advice) is is_named
+    assert ("look at the first values of the changed modules" in spike.advice) is is_named
     assert engine.changes == {}

@@ -37,12 +37,12 @@ def test_every_example_is_diagnosed_alike_live_and_offline(recording):
         assert repr(store.findings(offline.run)) == repr(live.findings)
 
 
-@pytest.mark.parametrize("place", ["memory", "folder"])
-def test_what_a_changed_structure_brings_is_found_since_its_change_live_and_offline(tmp_path, place):
+@pytest.mark.parametrize("moment", ["memory", "folder"])
+def test_what_a_changed_structure_brings_is_found_since_its_change_live_and_offline(tmp_path, moment):
     late = ("one:Dense", "relu:ReLU", "two:Dense", "three:Dense", "four:Dense", "late:Dense")
     changed = chain(*late, not_stepped=["late.weight"])
     recording = Recording({"one activation/zeros": (*(1.0,) * 10, *(64.0,) * 10)}, MODEL)
-    with open_store("memory:" if place == "memory" else tmp_path) as store:
+    with open_store("memory:" if moment == "memory" else tmp_path) as store:
         live = LiveDiagnosis()
         writer = QueueWriter(store.begin_run("run"), listeners=(live,))
         for record in recording.records():
@@ -51,7 +51,7 @@ def test_what_a_changed_structure_brings_is_found_since_its_change_live_and_offl
             writer.put(record)
         writer.close()
         offline = diagnose(store, "run")
-        (missing,) = [one for one in offline.findings if one.cause == "parameter_not_in_optimizer"]
+        (missing,) = [finding for finding in offline.findings if finding.cause == "parameter_not_in_optimizer"]
         assert (missing.site, missing.first_step) == ("late", 7)
         assert repr(offline) == repr(replace(live.diagnosis(), state="finished"))
 

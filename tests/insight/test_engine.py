@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mindscope.insight import RULES, InvalidRule, Recording, UnknownRule, find_rule, rule
-from mindscope.insight.context.subject_table import Rows
+from mindscope.insight.context.subject_table import SubjectRows
 from mindscope.insight.engine import Engine
 from mindscope.storage import Block, Layout, StepRecord
 
@@ -18,14 +18,14 @@ def block(sites, values, calls=(), part=0, present=None):
 
 
 def test_parts_of_a_subject_become_one_table():
-    rows = Rows(block("ab", [1, 2]).layout)
+    rows = SubjectRows(block("ab", [1, 2]).layout)
     table = rows.table([block("ab", [1, 2]), block("cd", [3, 4], part=1)])
     assert rows.sites == ["a", "b", "c", "d"]
     assert table.column("l2_norm").tolist() == [1, 2, 3, 4]
 
 
 def test_rows_keep_their_numbers_when_the_layout_changes():
-    rows = Rows(block("ab", [1, 2]).layout)
+    rows = SubjectRows(block("ab", [1, 2]).layout)
     rows.table([block("ab", [1, 2])])
     table = rows.table([block("ba", [2, 1])])
     assert table.column("l2_norm").tolist() == [1, 2]
@@ -34,16 +34,16 @@ def test_rows_keep_their_numbers_when_the_layout_changes():
 
 
 def test_calls_of_one_module_are_rows_of_their_own():
-    rows = Rows(block("aa", [1, 2], calls=(0, 1)).layout)
+    rows = SubjectRows(block("aa", [1, 2], calls=(0, 1)).layout)
     assert rows.table([block("aa", [1, 2], calls=(0, 1))]).column("l2_norm").tolist() == [1, 2]
 
 
 def test_a_block_that_is_the_whole_table_is_not_copied():
-    one = block("ab", [1, 2])
-    assert np.shares_memory(Rows(one.layout).table([one]).values, one.values)
+    part = block("ab", [1, 2])
+    assert np.shares_memory(SubjectRows(part.layout).table([part]).values, part.values)
 
 
-def broken(now, memory):
+def broken(context, memory):
     raise ValueError("no such thing")
 
 
@@ -79,6 +79,24 @@ def test_a_rule_entered_twice_is_refused():
 def test_a_rule_without_an_example_is_refused():
     with pytest.raises(InvalidRule, match="lacks one of"):
         rule("bare", needs=("record",), phase=0, fires_on=(), silent_on=())(RULES["loss-spike"].check)
+
+
+def test_the_former_names_of_triggers_and_skip_window_work_and_warn(monkeypatch):
+    spike = RULES["loss-spike"]
+    with pytest.warns(DeprecationWarning, match=r"triggers= and skip_window="):
+        enter = rule(
+            "former",
+            needs=("record",),
+            phase=0,
+            fires_on=spike.fires_on,
+            silent_on=spike.silent_on,
+            asked_on=("event/odd",),
+            rests=spike.check,
+        )
+    monkeypatch.setitem(RULES, "former", spike)  # which takes the entry back at the end
+    del RULES["former"]
+    enter(spike.check)
+    assert (RULES["former"].triggers, RULES["former"].skip_window) == (("event/odd",), spike.check)
 
 
 def test_an_unknown_rule_names_the_nearest():

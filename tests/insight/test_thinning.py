@@ -24,9 +24,9 @@ def run_with(store: Store, *ranks: Sequence[Event]) -> str:
     for rank, events in enumerate(ranks):
         writer = store.begin_run("thin", rank=rank, run_id=run or None)
         run = writer.run.id
-        told = {event.step: event for event in events}
+        by_step = {event.step: event for event in events}
         writer.write(
-            [StepRecord(step, float(step), events=(told[step],) if step in told else ()) for step in range(100)]
+            [StepRecord(step, float(step), events=(by_step[step],) if step in by_step else ()) for step in range(100)]
         )
         writer.close()
     return run

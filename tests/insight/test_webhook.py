@@ -68,10 +68,14 @@ def train(folder, webhook: dict, steps: int = 5) -> Monitor:
 
 def test_each_grave_finding_is_told_once_with_its_run(server: Server, tmp_path) -> None:
     monitor = train(tmp_path, {"url": server.url, "severity": "error"})
-    errors = {(one.rule, one.site, one.first_step) for one in monitor.findings if one.severity == "error"}
-    told = [(body["finding"]["rule"], body["finding"]["site"], body["finding"]["first_step"]) for body in server.bodies]
-    assert set(told) == errors
-    assert len(told) == len(errors) > 0
+    errors = {
+        (finding.rule, finding.site, finding.first_step) for finding in monitor.findings if finding.severity == "error"
+    }
+    delivered = [
+        (body["finding"]["rule"], body["finding"]["site"], body["finding"]["first_step"]) for body in server.bodies
+    ]
+    assert set(delivered) == errors
+    assert len(delivered) == len(errors) > 0
     assert {(body["run"], body["name"]) for body in server.bodies} == {(monitor.run.id, "hooked")}
 
 
@@ -84,9 +88,9 @@ def test_a_server_that_does_not_answer_is_said_once_and_costs_nothing(tmp_path, 
     with caplog.at_level(logging.WARNING, "mindscope.insight.webhook"):
         monitor = train(tmp_path, {"url": "http://127.0.0.1:9/none", "timeout_s": 1})
     assert len(monitor.findings) >= 1
-    (said,) = [record.getMessage() for record in caplog.records if record.name.endswith("webhook")]
-    assert "127.0.0.1:9 cannot be told" in said
-    assert "/none" not in said
+    (reported,) = [record.getMessage() for record in caplog.records if record.name.endswith("webhook")]
+    assert "127.0.0.1:9 cannot be reached" in reported
+    assert "/none" not in reported
     with ms.open_store(tmp_path) as store:
         assert store.find_run("hooked").state == "finished"
 
@@ -107,7 +111,7 @@ def test_a_training_ends_while_its_first_message_waits_for_an_answer(tmp_path) -
 
 def test_an_answer_that_is_no_http_is_said_once_and_the_next_finding_is_tried(tmp_path, caplog) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        asked: list[bytes] = []
+        requests: list[bytes] = []
 
         def answer() -> None:
             while True:
@@ -116,7 +120,7 @@ def test_an_answer_that_is_no_http_is_said_once_and_the_next_finding_is_tried(tm
                 except OSError:
                     return
                 with peer:
-                    asked.append(peer.recv(1 << 16))
+                    requests.append(peer.recv(1 << 16))
                     peer.sendall(b"what do you want?\r\n")
 
         threading.Thread(target=answer, daemon=True).start()
@@ -128,8 +132,8 @@ def test_an_answer_that_is_no_http_is_said_once_and_the_next_finding_is_tried(tm
         with caplog.at_level(logging.WARNING, "mindscope.insight.webhook"):
             hook.end()
         listening.shutdown(socket.SHUT_RDWR)
-    assert len(asked) == 3
-    assert sum("cannot be told" in record.getMessage() for record in caplog.records) == 1
+    assert len(requests) == 3
+    assert sum("cannot be reached" in record.getMessage() for record in caplog.records) == 1
 
 
 class Finder(LiveDiagnosis):

@@ -113,8 +113,8 @@ def test_what_shows_in_later_steps_is_explained_by_the_operation_of_the_first():
         (event,) = told(store, run)
     later = [one for one in found if one.first_step > event.step]
     assert [(one.rule, one.first_step) for one in later] == [("non-finite-activation", 1)]
-    assert f"of step 0 the trace says: the first bad operation is log at {__file__}" in later[0].explanation
-    assert later[0].advice.startswith(f"mend what was traced at step 0 at {__file__}")
+    assert f"the trace of step 0 shows: the first bad operation is log at {__file__}" in later[0].explanation
+    assert later[0].advice.startswith(f"fix the operation traced at step 0 at {__file__}")
 
 
 def test_a_mask_of_minus_infinity_is_meant_but_the_log_of_zero_is_not():

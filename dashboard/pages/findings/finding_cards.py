@@ -8,7 +8,7 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ....insight.root_causes import Ancestry, explains, folded, leading
+from ....insight.root_causes import DataFlow, explains, folded, leading
 from ....storage import Finding, FindingKey, Run, Structure, display_site, metric_name
 from ...address import PageAddress
 from ...components.page_parts import severity_badge
@@ -44,7 +44,7 @@ class RootCauseGroup:
 
 def root_cause_groups(findings: Sequence[Finding], structure: Structure | None = None) -> tuple[RootCauseGroup, ...]:
     """Group findings under root causes, earliest first, then those without a root by cause; leave none out."""
-    ancestry = Ancestry(structure or Structure())
+    data_flow = DataFlow(structure or Structure())
     families = folded(findings, structure)
     above = {consequence.key: root for root, following in families for consequence in following}
     heads = list(leading(root for root, _ in families))
@@ -53,7 +53,7 @@ def root_cause_groups(findings: Sequence[Finding], structure: Structure | None =
     for finding in findings:
         if finding in heads:
             continue
-        index = _group_of(finding, heads, above, ancestry)
+        index = _group_of(finding, heads, above, data_flow)
         if index is None:
             index = len(heads)
             heads.append(finding)
@@ -66,14 +66,14 @@ def root_cause_groups(findings: Sequence[Finding], structure: Structure | None =
 
 
 def _group_of(
-    finding: Finding, heads: Sequence[Finding], above: Mapping[FindingKey, Finding], ancestry: Ancestry
+    finding: Finding, heads: Sequence[Finding], above: Mapping[FindingKey, Finding], data_flow: DataFlow
 ) -> int | None:
     """Return the group of the same cause, else the first from which the finding follows."""
     for index, head in enumerate(heads):
         if head.cause == finding.cause:
             return index
     root = above.get(finding.key)
-    return next((at for at, head in enumerate(heads) if head == root or explains(head, finding, ancestry)), None)
+    return next((at for at, head in enumerate(heads) if head == root or explains(head, finding, data_flow)), None)
 
 
 def evidence_address(reader: Reader, run: Run, finding: Finding, name: str) -> PageAddress:

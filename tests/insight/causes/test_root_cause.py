@@ -8,9 +8,9 @@ from mindscope.insight.root_causes import CONSEQUENCES, NON_FINITE, folded, poss
 from mindscope.storage import Finding, ModuleInfo
 
 
-def finding(cause, step, phase=1, severity="error", site="", place=0):
+def finding(cause, step, phase=1, severity="error", site="", position=0):
     rule = cause.replace("_", "-")
-    return Finding(rule, cause, severity, step, step, site, "", {}, "", "", order=(0, phase, place))
+    return Finding(rule, cause, severity, step, step, site, "", {}, "", "", order=(0, phase, position))
 
 
 def causes(*findings):
@@ -91,7 +91,7 @@ def test_of_more_than_three_the_errors_are_named_in_the_order_of_all():
 
 
 def test_one_thing_that_shows_at_several_sites_is_named_once() -> None:
-    frozen = [finding("frozen_parameter", 0, 0, site=f"m{at}", place=at) for at in range(3)]
+    frozen = [finding("frozen_parameter", 0, 0, site=f"m{at}", position=at) for at in range(3)]
     assert root_causes(frozen) == (frozen[0],)
     assert causes(*frozen, finding("data_leak", 0)) == ["frozen_parameter", "data_leak"]
 
@@ -99,9 +99,9 @@ def test_one_thing_that_shows_at_several_sites_is_named_once() -> None:
 def test_harm_is_folded_under_harm_upstream_of_it_and_only_there() -> None:
     model = chain("one:Dense", "relu:ReLU", "two:Dense")
     model = replace(model, modules=(*model.modules, ModuleInfo("aside", "ReLU", 9)))
-    first = finding("dead_units", 10, site="relu", place=1)
-    after = finding("attention_entropy_collapse", 20, site="two", place=2)
-    beside = finding("attention_entropy_collapse", 20, site="aside", place=9)
+    first = finding("dead_units", 10, site="relu", position=1)
+    after = finding("attention_entropy_collapse", 20, site="two", position=2)
+    beside = finding("attention_entropy_collapse", 20, site="aside", position=9)
     assert root_causes([first, after], model) == (first,)
     assert root_causes([first, beside], model) == (first, beside)
     earlier = replace(after, first_step=5)
@@ -110,8 +110,8 @@ def test_harm_is_folded_under_harm_upstream_of_it_and_only_there() -> None:
 
 def test_harm_of_gradients_is_folded_under_harm_nearer_to_the_loss() -> None:
     model = chain("one:Dense", "two:Dense", "three:Dense")
-    late = finding("vanishing_gradient", 10, 3, site="three", place=2)
-    early = finding("exploding_gradient", 11, 3, site="one", place=0)
+    late = finding("vanishing_gradient", 10, 3, site="three", position=2)
+    early = finding("exploding_gradient", 11, 3, site="one", position=0)
     assert root_causes([late, early], model) == (late,)
     assert root_causes([replace(late, site="one"), replace(early, site="three")], model) == (
         replace(late, site="one"),
@@ -134,9 +134,9 @@ def test_a_rank_that_waits_for_its_data_alone_is_the_slow_one() -> None:
 
 
 def test_the_same_finding_on_another_rank_follows_the_first():
-    one = finding("loss_spike", 5)
-    other = Finding(**{name: getattr(one, name) for name in one.__slots__} | {"rank": 1})
-    assert root_causes([other, one]) == (one,)
+    spike = finding("loss_spike", 5)
+    other = Finding(**{name: getattr(spike, name) for name in spike.__slots__} | {"rank": 1})
+    assert root_causes([other, spike]) == (spike,)
 
 
 def test_one_thing_that_begins_on_two_ranks_is_named_once() -> None:

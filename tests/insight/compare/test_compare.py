@@ -87,7 +87,7 @@ def test_exact_runs_part_at_the_first_step_and_site_that_differ():
     assert (found.verdict, found.exact_until) == ("diverged", 6)
     assert (found.first.step, found.first.site, found.first.metric) == (7, "block.1", "activation/l2_norm")
     assert found.first.difference == pytest.approx(1e-4, rel=0.01)
-    assert [one.site for one in found.also] == ["block.1"]
+    assert [divergence.site for divergence in found.also] == ["block.1"]
     assert "they part at step 7 (equal to the bit up to step 6" in render_comparison(found)
 
 
@@ -138,7 +138,9 @@ def test_settings_and_structure_that_differ_are_listed():
     found = compared(
         training(), training(), (structure(), changed), tags=({"lr": 1e-3}, {"lr": 1e-2}), config=({"every": 1}, {})
     )
-    listed = {(one.area, one.name): (one.first, one.second) for one in found.differences}
+    listed = {
+        (difference.area, difference.name): (difference.first, difference.second) for difference in found.differences
+    }
     assert listed["tags", "lr"] == (1e-3, 1e-2)
     assert listed["configuration", "every"] == (1, None)
     assert listed["module", "head"] == ("Dense", "Linear")
@@ -167,10 +169,15 @@ def fed(*, value=1.0, checksum=5.0, at=3):
 def test_a_batch_that_differs_is_named_before_what_the_model_makes_of_it():
     found = compared(fed(), fed(value=3.0, checksum=6.0))
     assert (found.first.step, found.first.site, found.first.metric) == (3, "", "batch/l2_norm")
-    (one,) = found.differences
-    assert (one.area, one.name, one.first, one.second) == ("data", "the batch of step 3", "5", "6")
-    assert one.note == "3 of the 6 steps that both recorded differ"
-    assert comparison_to_json(found)["differences"][0]["note"] == one.note
+    (difference,) = found.differences
+    assert (difference.area, difference.name, difference.first, difference.second) == (
+        "data",
+        "the batch of step 3",
+        "5",
+        "6",
+    )
+    assert difference.note == "3 of the 6 steps that both recorded differ"
+    assert comparison_to_json(found)["differences"][0]["note"] == difference.note
 
 
 def test_checksums_of_the_data_name_contents_and_have_no_distance():
@@ -191,17 +198,17 @@ def test_the_weights_and_generators_that_two_runs_began_with_are_compared():
         )
         return [replace(first, events=events), *rest]
 
-    found = compared(begun("aa", "bb"), begun("ac", "bd"))
-    assert {(one.name, one.first, one.second) for one in found.differences} == {
+    found = compared(begun("aa", "xx"), begun("ac", "xy"))
+    assert {(difference.name, difference.first, difference.second) for difference in found.differences} == {
         ("initial weights", "aa", "ac"),
-        ("random state of numpy", "bb", "bd"),
+        ("random state of numpy", "xx", "xy"),
     }
-    told = render_comparison(found)
-    assert "initial weights: checksums aa and ac\n" in told
-    assert "random generators in other states at the start: numpy; seed those" in told
-    assert told.endswith("as numpy.random.seed(0)")
-    assert "bb" not in told  # which says nothing by itself; the document has it
-    assert compared(begun("aa", "bb"), training(3)).differences == ()
+    text = render_comparison(found)
+    assert "initial weights: checksums aa and ac\n" in text
+    assert "random generators start from different states: numpy; seed the ones" in text
+    assert text.endswith("as numpy.random.seed(0)")
+    assert "xx" not in text  # which says nothing by itself; the document has it
+    assert compared(begun("aa", "xx"), training(3)).differences == ()
 
 
 def test_generators_that_nobody_seeded_share_a_line():
@@ -210,16 +217,16 @@ def test_generators_that_nobody_seeded_share_a_line():
         generators = {name: f"{start}{name}" for name in ("python", "numpy", "torch", "cuda:0", "cuda:1", "odd")}
         return [replace(first, events=(Event("random_state", 0, data={"generators": generators}),)), *rest]
 
-    told = render_comparison(compared(begun("a"), begun("b")))
-    (line,) = (line for line in told.splitlines() if "generators" in line)
-    assert "at the start: python, numpy, torch, cuda:0, cuda:1, odd;" in line
+    text = render_comparison(compared(begun("a"), begun("b")))
+    (line,) = (line for line in text.splitlines() if "generators" in line)
+    assert "start from different states: python, numpy, torch, cuda:0, cuda:1, odd;" in line
     assert line.endswith("as random.seed(0), numpy.random.seed(0), torch.manual_seed(0)")
 
 
 def test_what_two_scripts_were_called_with_is_compared_by_name():
     hosts = [{"arguments": words} for words in (["--lr", "3", "data"], ["data", "--quick", "--lr=3"])]
     found = compared(training(), training(), host=hosts)
-    assert [(one.area, one.name, one.first, one.second) for one in found.differences] == [
-        ("argument", "quick", None, True)
-    ]
+    assert [
+        (difference.area, difference.name, difference.first, difference.second) for difference in found.differences
+    ] == [("argument", "quick", None, True)]
     assert "argument quick: nothing and True" in render_comparison(found)

@@ -56,8 +56,8 @@ def against(run, good, frozen=((), ()), vectors=()):
 
 
 def root(found) -> Finding:
-    (one,) = found.root_causes
-    return one
+    (finding,) = found.root_causes
+    return finding
 
 
 def test_another_seed_of_one_training_stays_on_its_course() -> None:
@@ -83,7 +83,9 @@ def test_the_first_site_that_leaves_is_named() -> None:
     left, _, found, _ = against(
         training(seed=1, change=lambda step, site: 20.0 if step >= spreads[site] else 1.0), training()
     )
-    assert [(one.site, one.first_step) for one in left if one.metric == "activation/l2_norm"][:2] == [
+    assert [(departure.site, departure.first_step) for departure in left if departure.metric == "activation/l2_norm"][
+        :2
+    ] == [
         ("body", 30),
         ("head", 33),
     ]
@@ -103,7 +105,7 @@ def test_what_is_not_finite_or_stands_still_has_left() -> None:
     nan, _, _, _ = against(training(change=lambda step, _: math.nan if step >= 40 else 1.0), training(seed=1))
     assert nan[0].first_step == 40
     still, _, _, _ = against(training(change=lambda _, site: 0.0 if site == "head" else 1.0), training(seed=1))
-    assert {one.site for one in still} == {"head", "head.weight"}
+    assert {finding.site for finding in still} == {"head", "head.weight"}
 
 
 def test_a_single_spike_is_left_to_the_rules() -> None:
@@ -112,11 +114,11 @@ def test_a_single_spike_is_left_to_the_rules() -> None:
 
 def test_what_the_good_run_has_as_well_is_no_fault() -> None:
     left, _, found, alone = against(training(seed=1), training(), frozen=(("body",), ("body",)))
-    assert [one.cause for one in alone.root_causes] == ["frozen_parameter"]
+    assert [finding.cause for finding in alone.root_causes] == ["frozen_parameter"]
     assert (left, found.root_causes) == ((), ())
     assert "the good run 'good' has the same" in found.findings[0].explanation
     only_here = against(training(seed=1), training(), frozen=(("body",), ("head",)))[2]
-    assert [one.site for one in only_here.root_causes] == ["body"]
+    assert [finding.site for finding in only_here.root_causes] == ["body"]
 
 
 @pytest.mark.parametrize("steps", [range(WINDOW - 1), range(STEPS, STEPS + 30)], ids=["short", "elsewhere"])
@@ -148,11 +150,13 @@ def test_what_the_optimizer_did_is_followed_where_gradients_are_gathered_over_mi
         return 9.0 if site == "head" and step >= 30 else 1.0  # an activation may differ by 12, an update by 4
 
     left, common, _, _ = against(accumulated(training(change=changed), parts), accumulated(training(seed=1), parts))
-    assert {(one.site, one.metric, one.first_step) for one in left} == {("head.weight", "update/ratio_to_weight", 30)}
+    assert {(departure.site, departure.metric, departure.first_step) for departure in left} == {
+        ("head.weight", "update/ratio_to_weight", 30)
+    }
     assert common == 30 + WINDOW // 2 + WINDOW + 1  # half a window until it was sure, and one for others
 
 
 def test_losses_of_runs_that_gather_over_other_numbers_of_micro_steps_are_not_compared() -> None:
     assert against(accumulated(training(seed=1), 4), training())[:2] == ((), STEPS)
     slow = training(change=lambda _, site: 0.1 if site == "body" else 1.0)
-    assert {one.site for one in against(accumulated(slow, 4), training(seed=1))[0]} == {"body.weight"}
+    assert {departure.site for departure in against(accumulated(slow, 4), training(seed=1))[0]} == {"body.weight"}

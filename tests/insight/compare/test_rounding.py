@@ -7,7 +7,7 @@ import pytest
 from mindscope import watch
 from mindscope.insight.compare import compare, comparison_to_json, render_comparison
 from mindscope.insight.compare.noise import Rounding
-from mindscope.insight.compare.pairing import Tensor
+from mindscope.insight.compare.pairing import TensorPair
 from mindscope.storage import ParameterInfo, Structure, open_store
 
 from tests.insight.compare.test_compare import STATISTICS, compared, structure, training
@@ -25,7 +25,7 @@ def wrong(size, since=0, until=99):
 
 
 def of(dtype, shape=(8, 8)):
-    parameters = tuple(replace(one, dtype=dtype, shape=shape) for one in structure().parameters)
+    parameters = tuple(replace(parameter, dtype=dtype, shape=shape) for parameter in structure().parameters)
     return replace(structure(), parameters=parameters)
 
 
@@ -45,13 +45,13 @@ def test_a_wrong_kernel_is_never_called_rounding_of_float32(size):
 def test_what_is_no_rounding_for_certain_is_another_start():
     found = compared(training(noise=1e-8), training(change=wrong(2e-3)))
     assert (found.verdict, found.first.site, found.is_start_clear) == ("different_start", "block.1", True)
-    assert [one.site for one in found.also] == []
+    assert [divergence.site for divergence in found.also] == []
 
 
 def test_who_parts_later_hears_that_the_start_was_unclear():
     found = compared(training(noise=1e-8, change=wrong(5e-4)), training(change=wrong(0.1, since=6)))
     assert (found.verdict, found.first.step, found.is_start_clear) == ("diverged", 6, False)
-    assert "from the start perhaps not by rounding alone" in render_comparison(found)
+    assert "from the start, perhaps by more than rounding" in render_comparison(found)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_coarser_dtype_of_both_counts():
 
 def tensor(subject="activation", site="a", *, norm=1.0, mean=0.1):
     row = np.array([norm, mean, 0.5, -1.0, 1.0, 0, 0, 0, 0, 64.0])
-    return Tensor((1, 0), (subject, site, 0), STATISTICS, row, row)
+    return TensorPair((1, 0), (subject, site, 0), STATISTICS, row, row)
 
 
 def explained(tensors, terms=100, dtype="float32"):
@@ -85,20 +85,23 @@ def explained(tensors, terms=100, dtype="float32"):
 
 
 def test_the_bound_is_the_one_of_the_paper_with_a_margin():
-    many = explained([tensor()] * 9)
-    assert many[0][0] == pytest.approx(4 * 2.0**-24 * 10)
-    assert many[8][0] == pytest.approx(3 * many[0][0])
-    assert explained([tensor()], terms=400)[0][0] == pytest.approx(2 * many[0][0])
-    assert many[0][2] == pytest.approx(2 * many[0][0])  # a spread of half of what the elements reach
+    limits = explained([tensor()] * 9)
+    assert limits[0][0] == pytest.approx(4 * 2.0**-24 * 10)
+    assert limits[8][0] == pytest.approx(3 * limits[0][0])
+    assert explained([tensor()], terms=400)[0][0] == pytest.approx(2 * limits[0][0])
+    assert limits[0][2] == pytest.approx(2 * limits[0][0])  # a spread of half of what the elements reach
     assert explained([tensor()], dtype=None)[0][0] < 1e-4
 
 
 def test_a_gradient_that_is_rounding_altogether_says_nothing_and_neither_does_what_is_made_of_it():
     subjects = ("gradient", "optimizer/exp_avg", "update", "weight")
-    step = [tensor("gradient", "b"), *(tensor(one, norm=1e-7 if one == "gradient" else 1.0) for one in subjects)]
+    step = [
+        tensor("gradient", "b"),
+        *(tensor(subject, norm=1e-7 if subject == "gradient" else 1.0) for subject in subjects),
+    ]
     limits = explained(step)
     assert np.isfinite(limits[0]).all()
-    assert all(np.isinf(one).all() for one in limits[1:])
+    assert all(np.isinf(limit).all() for limit in limits[1:])
 
 
 class Elsewhere(torch.nn.Module):

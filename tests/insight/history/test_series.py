@@ -61,8 +61,8 @@ def test_streaks_keep_rows_that_were_not_observed_and_take_new_ones():
 def test_a_window_that_is_asked_late_answers_as_one_that_was_always_asked():
     early, late = Window(7), Window(7)
     for at, value in enumerate(np.random.default_rng(3).normal(size=40).round(1)):
-        for one in (early, late):
-            one.add(float(value))
+        for window in (early, late):
+            window.add(float(value))
         early.median(), early.noise()
         if at in (3, 20, 39):
             assert late.range() == early.range() == (min(late.newest(7)), max(late.newest(7)))

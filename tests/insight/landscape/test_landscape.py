@@ -29,9 +29,9 @@ def quadratic(of):
 
 
 def test_every_filter_of_a_direction_has_the_norm_of_the_weights_own():
-    mine = weights()
-    found = filter_normalised(mine, np.random.default_rng(1))
-    for filter_, direction in zip(mine["a.weight"], found["a.weight"], strict=True):
+    own = weights()
+    found = filter_normalised(own, np.random.default_rng(1))
+    for filter_, direction in zip(own["a.weight"], found["a.weight"], strict=True):
         assert np.linalg.norm(direction) == pytest.approx(np.linalg.norm(filter_))
     assert not found["a.bias"].any()
 
@@ -46,8 +46,10 @@ def test_a_rescaled_network_shows_the_same_landscape(scale):
     def loss(of):
         return float((of["b"] @ (of["a"] @ x) - 1.0) @ np.ones(2))
 
-    one, other = (landscape.surface(loss, through(each, seed=3), resolution=3) for each in (first, second))
-    assert np.array(other.losses) == pytest.approx(np.array(one.losses), rel=1e-9, abs=1e-9)
+    first_surface, second_surface = (
+        landscape.surface(loss, through(scaled, seed=3), resolution=3) for scaled in (first, second)
+    )
+    assert np.array(second_surface.losses) == pytest.approx(np.array(first_surface.losses), rel=1e-9, abs=1e-9)
 
 
 def test_the_surface_of_a_quadratic_is_its_form_on_the_plane():
@@ -55,8 +57,8 @@ def test_the_surface_of_a_quadratic_is_its_form_on_the_plane():
     found = landscape.surface(quadratic, plane, resolution=5)
     assert (found.x[0], found.x[2], found.x[-1]) == (-2.0, 0.0, 2.0)
 
-    def product(one, other):
-        return sum(float((one[name] * other[name]).sum()) for name in one)
+    def product(first, second):
+        return sum(float((first[name] * second[name]).sum()) for name in first)
 
     c, d, e = plane.center, plane.first, plane.second
     for y, row in zip(found.y, found.losses, strict=True):
@@ -130,7 +132,7 @@ def test_a_loss_that_is_not_finite_is_kept_and_never_the_lowest():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: along_path({0: weights(), 1: weights()}), "3 steps or more, got 2"),
+        (lambda: along_path({0: weights(), 1: weights()}), "3 or more steps, got 2"),
         (lambda: along_path({step: weights() for step in range(3)}), "all equal"),
         (lambda: along_path({0: {"w": np.ones(2)}, 1: {"w": np.ones(3)}, 2: {"w": np.ones(3)}}), r"shape \(2,\)"),
         (lambda: through({"w": np.array([[np.nan]])}), "'w' is not finite"),

@@ -117,11 +117,11 @@ def test_sorting_puts_what_is_missing_or_nan_last_either_way(rows):
 def test_wrong_conditions_and_fields_are_told_in_words(rows):
     with pytest.raises(WrongCondition, match="must read 'field operator value'"):
         parse_condition("lr")
-    with pytest.raises(WrongCondition, match="no number; use = or ~"):
+    with pytest.raises(WrongCondition, match="not a number; use = or ~"):
         parse_condition("model > mlp")
     with pytest.raises(UnknownField, match="did you mean 'model'"):
         ordered(rows, "modle")
-    with pytest.raises(UnknownField, match=r"may be any of .*result.loss.min"):
+    with pytest.raises(UnknownField, match=r"is ambiguous; write one of .*result.loss.min"):
         ordered([Provenance("a", {"result.loss.min": 1, "result.x.min": 2})], "min")
 
 
@@ -135,7 +135,7 @@ def trials(count, rng):
 
 
 def test_the_parameter_that_matters_comes_first_even_where_its_effect_is_a_valley():
-    found = {one.field: one for one in importance(tuple(trials(120, np.random.default_rng(1))), "loss")}
+    found = {entry.field: entry for entry in importance(tuple(trials(120, np.random.default_rng(1))), "loss")}
     assert next(iter(found)) == "tag.lr"
     assert found["tag.lr"].share > 0.7 > abs(found["tag.lr"].correlation)
     assert found["tag.lr"].p_value == pytest.approx(1 / 500)

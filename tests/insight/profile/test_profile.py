@@ -61,7 +61,7 @@ def test_the_phases_of_a_step_and_what_is_in_none_of_them_add_up_to_it():
 
 def test_a_training_that_waits_for_data_is_told_so_with_the_gain_that_is_possible():
     found = profile(*stored(map(record, range(40))))
-    assert [one.kind for one in found.advice] == ["data"]
+    assert [item.kind for item in found.advice] == ["data"]
     assert "50% of a step of 100 ms passes before its forward: in the loader, or in what else" in render_profile(found)
     assert "at most 2.00 times as fast" in render_profile(found)
 
@@ -86,7 +86,7 @@ def test_the_rank_that_works_longer_and_waits_less_is_the_straggler():
     found = profile(*stored(*ranks))
     assert [rank.rank for rank in found.ranks] == [1, 0, 2]
     assert found.ranks[0].slowness == pytest.approx(0.1 / 0.06)
-    straggler = next(one for one in found.advice if one.kind == "straggler")
+    straggler = next(item for item in found.advice if item.kind == "straggler")
     assert (straggler.rank, "rank 0 waits" in straggler.says) == (1, True)
     assert straggler.share == pytest.approx((0.1 - 0.06) / 0.1)
 
@@ -98,22 +98,22 @@ def split(rank, *, data, backward):
 
 def test_who_waits_inside_the_backward_pass_is_not_the_slow_one():
     found = rank_times([split(0, data=0.04, backward=0.02), split(1, data=0.01, backward=0.05)], [])
-    assert [(one.rank, one.wait_s) for one in found] == [(0, 0.0), (1, pytest.approx(0.03))]
-    assert [one.own_s for one in found] == [pytest.approx(0.08), pytest.approx(0.05)]
+    assert [(item.rank, item.wait_s) for item in found] == [(0, 0.0), (1, pytest.approx(0.03))]
+    assert [item.own_s for item in found] == [pytest.approx(0.08), pytest.approx(0.05)]
     assert found[0].slowness == pytest.approx(1.6)
 
 
 def test_backward_passes_that_end_apart_are_each_ranks_own_work():
     found = rank_times([split(0, data=0.01, backward=0.02), split(1, data=0.01, backward=0.05)], [])
-    assert [(one.rank, one.wait_s) for one in found] == [(1, 0.0), (0, 0.0)]
+    assert [(item.rank, item.wait_s) for item in found] == [(1, 0.0), (0, 0.0)]
 
 
 def test_steps_whose_split_was_recorded_are_longer_and_the_shares_are_theirs():
     def records():
         for step in range(40):
-            one = record(step)
+            step_record = record(step)
             fast = {"step_seconds": 0.03} if step % 10 != 9 else {}
-            yield replace(one, scalars={**one.scalars, **fast})
+            yield replace(step_record, scalars={**step_record.scalars, **fast})
 
     (found,) = profile(*stored(records())).splits
     assert found.step_s == pytest.approx(0.03)
@@ -161,7 +161,7 @@ def test_operators_are_ranked_by_their_own_time_and_peak_memory_is_attributed_to
         for step in range(20)
     ]
     found = profile(*stored(looked))
-    assert [(one.name, one.calls, one.share) for one in found.operators] == [
+    assert [(operator.name, operator.calls, operator.share) for operator in found.operators] == [
         ("matmul", 1.0, pytest.approx(2 / 3)),
         ("exp", 1.0, pytest.approx(1 / 3)),
     ]
@@ -196,8 +196,11 @@ def test_a_stretch_of_steps_is_profiled_as_a_run_of_its_own():
     store, run = stored(map(at, range(40)))
     early, late = profile(store, run, last=19), profile(store, run, first=20)
     assert (early.splits[0].steps, late.splits[0].steps) == (20, 20)
-    assert [one.splits[0].phases["data"] for one in (early, late)] == [pytest.approx(0.05), pytest.approx(0.25)]
-    assert [one.splits[0].step_s for one in (early, late)] == [pytest.approx(0.1), pytest.approx(0.3)]
-    assert [one.memory[0].peak_step for one in (early, late)] == [19, 39]
-    assert [[looked.step for looked in one.profiled] for one in (early, late)] == [[5], [35]]
+    assert [part.splits[0].phases["data"] for part in (early, late)] == [
+        pytest.approx(0.05),
+        pytest.approx(0.25),
+    ]
+    assert [part.splits[0].step_s for part in (early, late)] == [pytest.approx(0.1), pytest.approx(0.3)]
+    assert [part.memory[0].peak_step for part in (early, late)] == [19, 39]
+    assert [[looked.step for looked in part.profiled] for part in (early, late)] == [[5], [35]]
     assert not profile(store, run, first=10, last=12).operators

@@ -1,4 +1,4 @@
-"""A batch that is unlike the others: said at once, confirmed when the next ones are as usual, taken back when not."""
+"""An outlier among batches: reported at once, confirmed when the next ones are as usual, taken back when not."""
 
 import numpy as np
 import pytest
@@ -27,16 +27,16 @@ def test_a_strange_batch_is_said_in_its_own_step_and_confirmed_in_the_next():
     assert sorted(found) == [40, 41]
     (first,), (second,) = found.values()
     assert first.confidence < second.confidence
-    assert "the next three steps tell" in first.explanation
-    assert "tell" not in second.explanation
+    assert "the next three steps show" in first.explanation
+    assert "show" not in second.explanation
     assert kept == (second,)
 
 
 def test_what_stays_is_taken_back_to_a_notice():
     found, kept = told((4.0,) * 9, (90.0,) * 9)
-    assert [one.severity for (one,) in found.values()] == ["warning", "info"]
-    assert [one.severity for one in kept] == ["info"]
-    assert "no matter of a single batch" in kept[0].explanation
+    assert [finding.severity for (finding,) in found.values()] == ["warning", "info"]
+    assert [finding.severity for finding in kept] == ["info"]
+    assert "not a single bad batch" in kept[0].explanation
 
 
 def test_labels_alone_are_said_when_the_next_batches_are_as_usual():

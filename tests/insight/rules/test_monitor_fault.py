@@ -6,7 +6,7 @@ from mindscope.insight.engine import Engine
 from mindscope.storage import Event, StepRecord
 
 
-def said(event):
+def reported(event):
     engine = Engine({"monitor-fault": RULES["monitor-fault"]})
     (found,) = engine.observe(StepRecord(3, 0.0, events=(event,)))
     return found.explanation
@@ -17,4 +17,4 @@ def said(event):
 )
 def test_of_a_function_that_wrote_into_the_training_it_is_not_said_that_it_was_not_touched(data, words):
     event = Event("monitor_fault", 3, data={"collector": "mine", "error": "it wrote", **data})
-    assert said(event) == f"mine failed and is off at step 3: it wrote{words}"
+    assert reported(event) == f"mine failed and was switched off at step 3: it wrote{words}"

@@ -40,9 +40,9 @@ def test_what_follows_from_a_traced_operation_names_it_and_its_step(has_weights)
     weights = {"first.weight weight/nans": (0.0, 64.0, 64.0)} if has_weights else {}
     words = told({**LOST, **weights}, traced(1))
     why, advice = words["non-finite-activation"]
-    assert "of step 1 the trace says: the first bad operation is log at train.py:7 (log(p))" in why
-    assert "so it makes them" not in why
-    assert advice.startswith("mend what was traced at step 1 at train.py:7; ")
+    assert "the trace of step 1 shows: the first bad operation is log at train.py:7 (log(p))" in why
+    assert "makes them" not in why
+    assert advice.startswith("fix the operation traced at step 1 at train.py:7, ")
     first, mending = words["non-finite-loss"]
     assert "; the first bad operation is log at train.py:7" in first
     assert "of step" not in first.rpartition("the loss function makes it")[2]
@@ -52,7 +52,7 @@ def test_what_follows_from_a_traced_operation_names_it_and_its_step(has_weights)
 def test_a_trace_is_remembered_where_its_step_recorded_nothing_else():
     series = {"scalar/loss": (2.0, None, NAN), "first activation/nans": (0.0, None, 64.0)}
     why, advice = told(series, traced(1))["non-finite-activation"]
-    assert "of step 1 the trace says" in why
+    assert "the trace of step 1 shows" in why
     assert "step 1" in advice
 
 
@@ -60,7 +60,7 @@ def test_a_loss_after_a_traced_backward_pass_is_explained_by_it():
     series = {"scalar/loss": (2.0, 1.9, NAN), "first.weight gradient/nans": (0.0, 64.0, None)}
     words = told(series, traced(1, phase="backward", operation="sqrt"))
     why, advice = words["non-finite-loss"]
-    assert "of step 1 the trace says: the first bad operation is sqrt" in why
+    assert "the trace of step 1 shows: the first bad operation is sqrt" in why
     assert "step 1" in advice
     assert words["non-finite-gradient"][1].startswith("look at derivatives")
 
@@ -73,7 +73,7 @@ def test_an_operation_behind_which_the_weights_are_finite_explains_nothing_later
     }
     why, advice = told(series, traced(1, phase="backward"), skipped=(1,))["non-finite-activation"]
     assert "trace" not in why
-    assert advice.startswith("look at the operation inside this module")
+    assert advice.startswith("check the operations inside this module")
 
 
 def test_without_a_trace_bad_weights_send_to_the_step_before_and_not_into_the_module():
@@ -85,8 +85,8 @@ def test_without_a_trace_bad_weights_send_to_the_step_before_and_not_into_the_mo
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({}, "look at the operation that was traced for log"),
-        ({"source": "its inputs were not finite already"}, "look at what gave that operation its inputs"),
+        ({}, "check the traced operation for log"),
+        ({"source": "its inputs were not finite already"}, "look at the source of that operation's inputs"),
     ],
 )
 def test_what_to_do_about_an_operation_that_was_traced_in_the_step_itself(more, words):
@@ -105,7 +105,7 @@ def spoilt_backward(more=(), *, is_direct=False):
     """The finding of a backward pass that spoils the gradient between the output of `root` and that of `first`."""
     model = chain("first:Dense", "root:Dense")
     if is_direct:
-        model = replace(model, modules=tuple(replace(one, direct=one.inputs) for one in model.modules))
+        model = replace(model, modules=tuple(replace(module, direct=module.inputs) for module in model.modules))
     return gradient_finding({**BACKWARD, **dict(more)}, model=model)
 
 
@@ -144,15 +144,15 @@ def test_a_forward_pass_of_which_the_step_recorded_nothing_may_have_been_bad_as_
     found = gradient_finding({**BAD_GRADIENT, **more})
     assert "finite" not in found.explanation.partition("; ")[0]
     assert found.explanation.startswith(
-        "nothing of the forward pass of step 1 was recorded, which may have made them: the gradient at first.weight"
+        "step 1 recorded nothing of its forward pass, which may be the source: the gradient at first.weight"
     )
     assert found.confidence < 1.0
-    assert found.advice.startswith("have `loss` or `activation` recorded at the steps of `gradient`")
+    assert found.advice.startswith("record `loss` or `activation` at the steps of `gradient`")
 
 
 def test_a_trace_says_where_it_began_also_where_nothing_of_the_forward_pass_was_recorded():
     found = gradient_finding(BAD_GRADIENT, traced(1, phase="backward", operation="sqrt"))
-    assert found.explanation.startswith("nothing of the forward pass of step 1 was recorded: the gradient at")
+    assert found.explanation.startswith("step 1 recorded nothing of its forward pass: the gradient at")
     assert found.confidence == 1.0
     assert "the first bad operation is sqrt" in found.explanation
 
@@ -160,26 +160,26 @@ def test_a_trace_says_where_it_began_also_where_nothing_of_the_forward_pass_was_
 def test_operations_between_two_modules_are_told_and_the_later_one_is_not_blamed_for_them():
     found = spoilt_backward({"root.weight gradient/nans": 0.0})
     assert (found.site, found.metric, found.evidence["nans"]) == ("first", "activation_grad/nans", 9.0)
-    assert "in its backward pass, or in that of operations outside of modules that take what first gives" in (
+    assert "its backward pass makes them, or that of operations outside of modules that take the output of first" in (
         found.explanation
     )
-    assert "that of its root.weight is finite, which speaks for those operations" in found.explanation
+    assert "the gradient of its root.weight is finite, so those operations are more likely" in found.explanation
 
 
 def test_without_the_parameters_of_the_later_module_nothing_is_said_of_them():
-    assert "speaks for" not in spoilt_backward().explanation
+    assert "more likely" not in spoilt_backward().explanation
 
 
 def test_a_later_module_whose_parameters_are_spoilt_as_well_is_the_one():
     found = spoilt_backward({"root.weight gradient/nans": (0.0, 3.0)})
     assert (found.site, found.metric) == ("root", "")
-    assert "root's own output is finite and that of its root.weight is not" in found.explanation
+    assert "root's own output is finite, but that of its root.weight is not" in found.explanation
 
 
 def test_a_later_module_that_is_given_the_very_output_is_the_one_and_no_series_of_it_is_shown_as_evidence():
     found = spoilt_backward({"root.weight gradient/nans": 0.0}, is_direct=True)
     assert (found.site, found.metric) == ("root", "")
-    assert "it is given what first gives as it is: its backward pass makes them, or" in found.explanation
+    assert "it takes the output of first unchanged: its backward pass makes them, or" in found.explanation
 
 
 def test_a_later_module_that_was_not_looked_at_in_the_step_is_not_said_to_be_finite():

@@ -49,7 +49,7 @@ def changed(before: Callable, after: Callable, *, loads: int = -1, single: bool 
         monitor.close()
         live, again = store.findings(monitor.run.id), mindscope.diagnose(store, "latest").findings
     causes = ("optimizer_state_stale", "silent_data_corruption", "resume_mismatch")
-    found = [[one for one in each if one.cause in causes] for each in (live, again)]
+    found = [[finding for finding in findings if finding.cause in causes] for findings in (live, again)]
     assert found[0] == found[1]
     return found[0]
 
@@ -86,4 +86,4 @@ def test_one_that_is_given_an_old_state_is_an_error_still(make):
 
 @pytest.mark.parametrize("make", [adam, momentum])
 def test_a_single_element_whose_state_begins_anew_is_no_corruption(make):
-    assert {one.cause for one in changed(make, make, single=True)} == {"optimizer_state_stale"}
+    assert {finding.cause for finding in changed(make, make, single=True)} == {"optimizer_state_stale"}

@@ -25,7 +25,7 @@ def test_only_optimizers_that_all_step_share_a_parameter(shares: bool, anew: boo
             for optimizer in optimizers:
                 optimizer.step()
         monitor.close()
-        both = monitor.findings, mindscope.diagnose(store, "latest").findings
-    told = [{one.site for one in found if one.cause == "shared_parameter_error"} for found in both]
+        diagnoses = monitor.findings, mindscope.diagnose(store, "latest").findings
+    sites = [{finding.site for finding in found if finding.cause == "shared_parameter_error"} for found in diagnoses]
     everywhere = {name for name, _ in model.named_parameters()}
-    assert told == [everywhere if shares else set()] * 2
+    assert sites == [everywhere if shares else set()] * 2

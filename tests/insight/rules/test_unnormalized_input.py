@@ -17,7 +17,9 @@ def found(*scales):
     engine = Engine({"unnormalized-input": RULES["unnormalized-input"]})
     engine.learn_structure(chain("one:Dense", "two:Dense"))
     for step, scale in enumerate(scales):
-        rows = np.array([list((NUMBERS | {"l2_norm": 8.0 * one, "max": one, "min": -one}).values()) for one in scale])
+        rows = np.array(
+            [list((NUMBERS | {"l2_norm": 8.0 * value, "max": value, "min": -value}).values()) for value in scale]
+        )
         engine.observe(StepRecord(step=step, time=0.0, blocks=(Block(layout, rows),)))
     return [finding.step for finding in engine.findings]
 

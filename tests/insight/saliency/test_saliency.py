@@ -126,10 +126,10 @@ def test_grad_cam_weighs_channels_by_their_mean_gradient_and_keeps_what_speaks_f
 def test_resizing_agrees_with_torchs_bilinear_interpolation(size):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     field = RNG.standard_normal((4, 5))
-    theirs = torch.nn.functional.interpolate(
+    expected = torch.nn.functional.interpolate(
         torch.from_numpy(field)[None, None], size, mode="bilinear", align_corners=False
     )
-    assert resize(field, size) == pytest.approx(theirs[0, 0].numpy())
+    assert resize(field, size) == pytest.approx(expected[0, 0].numpy())
 
 
 def test_curves_of_a_linear_model_are_cumulative_sums_in_order_of_importance():
@@ -178,7 +178,7 @@ def test_a_constant_explanation_is_stable_and_one_that_follows_the_input_moves_w
         (lambda: occlusion(lambda x: x, X), r"must have shape \(64,\)|must have shape"),
         (lambda: occlusion(linear, X, window=2, stride=3), "stride expects 1 to the window's 2"),
         (lambda: grad_cam(X, X[0], (4, 4)), "expect one shape"),
-        (lambda: localisation(np.ones((2, 2)), np.zeros((2, 2), bool)), "a place that is marked"),
+        (lambda: localisation(np.ones((2, 2)), np.zeros((2, 2), bool)), "at least one marked point"),
         (lambda: deletion(linear, X, np.ones((3, 3))), "importance of an input"),
     ],
 )

@@ -62,14 +62,14 @@ def graph_of(records, shape=None, *, findings=(), **options):
 
 
 def node(graph, site):
-    return next(one for one in graph.nodes if one.site == site)
+    return next(node for node in graph.nodes if node.site == site)
 
 
 def test_modules_are_a_tree_in_call_order_and_those_never_called_come_last():
     graph = graph_of([record(0)])
-    assert [one.site for one in graph.nodes] == ["body.0", "body.1", "body", "head", "", "unused"]
-    assert [one.site for one in graph.children("")] == ["body", "head", "unused"]
-    assert [one.site for one in graph.children("body")] == ["body.0", "body.1"]
+    assert [node.site for node in graph.nodes] == ["body.0", "body.1", "body", "head", "", "unused"]
+    assert [node.site for node in graph.children("")] == ["body", "head", "unused"]
+    assert [node.site for node in graph.children("body")] == ["body.0", "body.1"]
     assert node(graph, "").parent is None
 
 
@@ -117,7 +117,7 @@ def test_findings_stand_at_their_module_and_those_around_it_from_their_step_on()
 
     found = [finding("warning", 0, "body.0.bias"), finding("error", 5, "body.1"), finding("info", 9, "head")]
     graph = graph_of([record(0), record(5), record(9)], findings=found, step=6)
-    assert [one.severity for one in node(graph, "body").findings] == ["error", "warning"]
+    assert [finding.severity for finding in node(graph, "body").findings] == ["error", "warning"]
     assert node(graph, "head").findings == ()
     assert len(node(graph, "body.0").findings) == 1
 
@@ -131,7 +131,7 @@ def test_a_model_differs_from_itself_in_nothing():
     graph = graph_of([record(0)])
     found = graph_difference(graph, graph)
     assert found.count("same") == 6
-    assert all(ratio == 1.0 for one in found.nodes for ratio in one.ratios.values())
+    assert all(ratio == 1.0 for node in found.nodes for ratio in node.ratios.values())
 
 
 def test_a_changed_class_other_inputs_and_another_module_are_told():
@@ -139,7 +139,7 @@ def test_a_changed_class_other_inputs_and_another_module_are_told():
         graph_of([record(0)]),
         graph_of([record(0, scale=2.0)], structure(kind="Conv2d", head_inputs=("body.0",))),
     )
-    found = {one.first: one for one in graph_difference(first, second).nodes}
+    found = {node.first: node for node in graph_difference(first, second).nodes}
     assert found["body.0"].changes == ("kind Dense -> Conv2d",)
     assert found["head"].changes == ("inputs body.1 -> body.0",)
     assert found["body.1"].status == "same"
@@ -149,12 +149,12 @@ def test_a_changed_class_other_inputs_and_another_module_are_told():
 def test_renamed_modules_are_paired_and_modules_of_one_model_alone_are_listed():
     smaller = Structure(structure().modules[:-1], structure().parameters)
     found = graph_difference(graph_of([record(0)]), graph_of([record(0)], smaller))
-    assert [one.first for one in found.nodes if one.status == "only_first"] == ["unused"]
+    assert [node.first for node in found.nodes if node.status == "only_first"] == ["unused"]
     wrapped = graph_difference(graph_of([record(0)]), graph_of([], structure(prefix="module.")))
     assert (wrapped.count("only_first"), wrapped.count("only_second")) == (0, 0)
-    assert "site head -> module.head" in {change for one in wrapped.nodes for change in one.changes}
+    assert "site head -> module.head" in {change for node in wrapped.nodes for change in node.changes}
     back = graph_difference(graph_of([record(0)], smaller), graph_of([record(0)]))
-    assert [one.second for one in back.nodes if one.status == "only_second"] == ["unused"]
+    assert [node.second for node in back.nodes if node.status == "only_second"] == ["unused"]
 
 
 def test_a_metric_that_was_recorded_long_ago_is_found():

@@ -32,8 +32,8 @@ def training(store, *, loss=lambda x, kind: (x - 0.3) ** 2 + (kind == "b"), find
         value = loss(x, kind)
         writer.write([StepRecord(0, 0.0, scalars={"loss": value})])
         found = finding(x) if finding else ()
-        for step, told in enumerate((*reports, value)):
-            if attempt.report(step, told, found):
+        for step, value_now in enumerate((*reports, value)):
+            if attempt.report(step, value_now, found):
                 break
         writer.close()
         return value
@@ -69,9 +69,9 @@ def test_the_search_finds_the_minimum_better_than_its_first_guesses(store):
 
 def test_a_study_goes_on_where_the_store_says_it_was(store):
     first = tune.search(training(store), store, trials=5, study="s", seed=3)
-    both = tune.search(training(store), store, trials=3, study="s", seed=4)
-    assert both.trials[:5] == first.trials
-    assert [trial.number for trial in both.trials] == list(range(8))
+    search = tune.search(training(store), store, trials=3, study="s", seed=4)
+    assert search.trials[:5] == first.trials
+    assert [trial.number for trial in search.trials] == list(range(8))
     assert tune.search(training(store), store, trials=0, study="other").trials == ()
 
 
@@ -140,8 +140,8 @@ def test_a_training_that_records_no_run_is_told_what_to_do(store):
 def test_lineage_explains_the_objective_of_a_search(store):
     tune.search(training(store), store, trials=40, study="s", sampler=optuna.samplers.RandomSampler(seed=0))
     found = importance(lineage(store), "objective", fields=["x", "tag.kind"])
-    assert {one.field for one in found} == {"tag.x", "tag.kind"}
-    assert all(one.p_value < 0.05 for one in found)
+    assert {trial.field for trial in found} == {"tag.x", "tag.kind"}
+    assert all(trial.p_value < 0.05 for trial in found)
 
 
 def test_without_optuna_the_extra_is_named(store, monkeypatch):

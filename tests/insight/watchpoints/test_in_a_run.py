@@ -27,13 +27,15 @@ def watched(tmp_path):
 
 def test_a_watchpoint_is_met_live_at_its_step_and_offline_in_the_same_words(watched) -> None:
     monitor, folder = watched
-    live = [one for one in monitor.findings if one.cause == "watchpoint"]
-    assert {(one.rule, one.step) for one in live} == {("watchpoint/hot", 3)}
+    live = [finding for finding in monitor.findings if finding.cause == "watchpoint"]
+    assert {(finding.rule, finding.step) for finding in live} == {("watchpoint/hot", 3)}
     with ms.open_store(folder) as store:
         diagnosis = diagnose(store, "w")
-    assert [one for one in diagnosis.findings if one.cause == "watchpoint"] == sorted(live, key=lambda one: one.order)
+    assert [finding for finding in diagnosis.findings if finding.cause == "watchpoint"] == sorted(
+        live, key=lambda finding: finding.order
+    )
     assert diagnosis.verdict == "unhealthy"
-    assert not any(one.cause == "watchpoint" for one in diagnosis.root_causes)
+    assert not any(finding.cause == "watchpoint" for finding in diagnosis.root_causes)
 
 
 def test_a_watchpoint_set_under_way_holds_from_the_next_step_on_live_and_offline(tmp_path, monkeypatch) -> None:
@@ -49,7 +51,7 @@ def test_a_watchpoint_set_under_way_holds_from_the_next_step_on_live_and_offline
             optimizer.step()
             optimizer.zero_grad()
         monitor.close()
-        (asked,) = store.events(monitor.run.id, kind="configuration_changed")
-        (live,) = [one for one in monitor.findings if one.cause == "watchpoint"]
-        assert live.step == asked.step + 1
-        assert [one for one in diagnose(store, "w").findings if one.cause == "watchpoint"] == [live]
+        (change,) = store.events(monitor.run.id, kind="configuration_changed")
+        (live,) = [finding for finding in monitor.findings if finding.cause == "watchpoint"]
+        assert live.step == change.step + 1
+        assert [finding for finding in diagnose(store, "w").findings if finding.cause == "watchpoint"] == [live]

@@ -25,20 +25,20 @@ def dumped(tmp_path: Path) -> tuple[Store, Run, Blobs]:
     writer = store.begin_run("dumped")
     blobs = Blobs(tmp_path / "run.tensors")
     for step in range(0, 10, 2):
-        held = tensors(step)
+        weights = tensors(step)
         events = tuple(
             Event("tensor", step, site, data={"subject": "weight", "call": 0, "digest": blobs.put(array).digest})
-            for site, array in held.items()
+            for site, array in weights.items()
         )
-        rows = np.array([[np.linalg.norm(array), np.max(array)] for array in held.values()])
-        layout = Layout("weight", tuple(held), STATISTICS, ("float64",) * 2)
+        rows = np.array([[np.linalg.norm(array), np.max(array)] for array in weights.values()])
+        layout = Layout("weight", tuple(weights), STATISTICS, ("float64",) * 2)
         writer.write([StepRecord(step, float(step), blocks=(Block(layout, rows),), events=events)])
     writer.close()
     return store, store.find_run("dumped"), blobs
 
 
 def places(found: tuple[Finding, ...]) -> list[tuple[str, int]]:
-    return [(one.site, one.step) for one in found]
+    return [(finding.site, finding.step) for finding in found]
 
 
 def test_an_element_that_is_no_number_is_found_where_it_appears(dumped: tuple[Store, Run, Blobs]) -> None:

@@ -88,8 +88,10 @@ def test_a_subject_that_was_never_recorded_is_said() -> None:
 
 
 def test_names_severities_and_pauses_are_configured() -> None:
-    (one,) = watchpoints_of({"watchpoints": [{"when": "nan", "name": "bad", "severity": "error", "pause": True}]})
-    assert (one.name, one.severity, one.pauses) == ("bad", "error", True)
+    (watchpoint,) = watchpoints_of(
+        {"watchpoints": [{"when": "nan", "name": "bad", "severity": "error", "pause": True}]}
+    )
+    assert (watchpoint.name, watchpoint.severity, watchpoint.pauses) == ("bad", "error", True)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from mindscope.probe import ConfigError, load_config, watch
 from mindscope.probe.recording.overhead_budget import Budget, BudgetedRecorder, Kind
 from mindscope.storage import open_store
 
-
 PLAIN = 1.0
 
 

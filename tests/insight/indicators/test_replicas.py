@@ -37,11 +37,11 @@ def test_shares_that_do_not_fit_are_not_believed():
 
 
 def test_wrong_bits_are_told_from_a_missing_reduction_by_how_many_tensors_differ():
-    one = Event("rank_checksums", 50, data={"at": 50, "sites": ["a.weight"], "odd": [1]})
+    event = Event("rank_checksums", 50, data={"at": 50, "sites": ["a.weight"], "odd": [1]})
     all_of_them = Event("rank_checksums", 50, data={"at": 50, "sites": ["a", "b", "c", "d"], "odd": [1]})
-    assert is_corrupted(one, 8)
+    assert is_corrupted(event, 8)
     assert not is_corrupted(all_of_them, 8)
-    assert not is_corrupted(one, 2)
+    assert not is_corrupted(event, 2)
 
 
 def test_equal_values_gather_their_ranks():

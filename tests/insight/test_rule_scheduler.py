@@ -1,4 +1,4 @@
-"""Rules that rest over a burst say and remember what they would have, had they been asked about each record."""
+"""Rules that rest over a burst say and remember what they would have, had they been called about each record."""
 
 from collections import deque
 from dataclasses import replace
@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mindscope.insight import RULES
-from mindscope.insight.context.model_index import Anatomy
-from mindscope.insight.context.step_context import Rest
-from mindscope.insight.context.subject_table import Rows
+from mindscope.insight.context.model_index import ModelIndex
+from mindscope.insight.context.step_context import SkipWindow
+from mindscope.insight.context.subject_table import SubjectRows
 from mindscope.insight.engine import Engine
 from mindscope.insight.recording import chain
 from mindscope.insight.running_statistics import count_before_first
@@ -43,7 +43,8 @@ class Training:
         self.state, self.weights = np.full(len(WEIGHTS), 0.01), np.full(len(WEIGHTS), 1.0)
         subjects = ("activation", "activation_grad", "gradient", "weight", "update", f"optimizer/{SLOT[kind]}")
         self.layouts = {
-            one: layout(one, NAMES if one.startswith("activation") else WEIGHTS) for one in (*subjects, "batch")
+            subject: layout(subject, NAMES if subject.startswith("activation") else WEIGHTS)
+            for subject in (*subjects, "batch")
         } | {"batch": layout("batch", ("",)), "batch/eval": layout("batch/eval", ("",))}
 
     def _values(self, subject):
@@ -55,7 +56,7 @@ class Training:
 
     def record(self, step):
         gradient, update, weight, slot = (
-            self._values(one) for one in ("gradient", "update", "weight", f"optimizer/{SLOT[self.kind]}")
+            self._values(subject) for subject in ("gradient", "update", "weight", f"optimizer/{SLOT[self.kind]}")
         )
         self.weights = self.weights * 0.999
         weight[:, 0], update[:, 3:5] = self.weights, (-5e-4, 5e-4)
@@ -66,8 +67,8 @@ class Training:
             self.state = 0.999 * self.state + 0.001 * gradient[:, 0] ** 2 / 64
         slot[:, 1] = self.state
         made = {"gradient": gradient, "update": update, "weight": weight, f"optimizer/{SLOT[self.kind]}": slot}
-        for one in ("activation", "activation_grad", "batch"):
-            made[one] = self._values(one)
+        for subject in ("activation", "activation_grad", "batch"):
+            made[subject] = self._values(subject)
         if step % 7 == 6:
             made["batch/eval"] = self._values("batch/eval")
         scalars = {"loss": 2.0 * 0.99**step + 0.01 * self.random.normal(), "learning_rate": 1e-3, "step_seconds": 0.01}
@@ -77,7 +78,7 @@ class Training:
         return self._accident(record, made) if self.random.random() < self.accidents else self._whole(record, made)
 
     def _whole(self, record, made):
-        return replace(record, blocks=tuple(Block(self.layouts[one], values) for one, values in made.items()))
+        return replace(record, blocks=tuple(Block(self.layouts[subject], values) for subject, values in made.items()))
 
     def _accident(self, record, made):
         subject = str(self.random.choice(list(made)))
@@ -105,12 +106,12 @@ class Training:
 def remembered(value):
     """Plain values of all that a memory holds, whatever its classes."""
     if isinstance(value, dict):
-        return {repr(key): remembered(one) for key, one in value.items()}
+        return {repr(key): remembered(item) for key, item in value.items()}
     if isinstance(value, set | frozenset):
         return sorted(map(repr, value))
     if isinstance(value, list | tuple | deque):
-        return [remembered(one) for one in value]
-    if isinstance(value, Anatomy | Rows):
+        return [remembered(item) for item in value]
+    if isinstance(value, ModelIndex | SubjectRows):
         return type(value).__name__
     if isinstance(value, np.ndarray):
         return value.tolist()
@@ -130,10 +131,10 @@ def run(structure, records, lengths):
         few = records[at : at + size]
         if size > 1:
             engine.foresee(few)
-        found += [engine.observe(one) for one in few]
+        found += [engine.observe(record) for record in few]
         at += size
     engine.foresee(())
-    found.append(engine.observe(StepRecord(10**6, 0.0)))  # whoever rests is woken
+    found.append(engine.observe(StepRecord(10**6, 0.0)))  # closes all skip windows
     return engine, found
 
 
@@ -176,37 +177,37 @@ def test_records_that_come_otherwise_than_foreseen_are_judged_as_they_come():
     assert repr(remembered(burst._memories)) == repr(remembered(alone._memories))
 
 
-def test_a_rule_that_rests_is_not_asked_until_its_rest_is_over_and_fails_alone(caplog):
-    asked, learnt = [], []
+def test_a_rule_is_not_called_inside_its_skip_window_and_fails_alone(caplog):
+    called, learnt = [], []
 
-    def check(now, memory):
-        asked.append(now.step)
+    def check(context, memory):
+        called.append(context.step)
         return ()
 
-    def rests(stretch, memory):
-        return Rest(5, learnt.append)
+    def skip_window(lookahead, memory):
+        return SkipWindow(5, learnt.append)
 
-    def fails(stretch, memory):
+    def fails(lookahead, memory):
         raise ValueError("no such thing")
 
-    rule = replace(RULES["loss-spike"], name="rests", check=check, rests=rests)
-    other = replace(RULES["loss-spike"], name="fails", check=check, rests=fails)
-    engine = Engine({"rests": rule})
+    rule = replace(RULES["loss-spike"], name="skips", check=check, skip_window=skip_window)
+    other = replace(RULES["loss-spike"], name="fails", check=check, skip_window=fails)
+    engine = Engine({"skips": rule})
     training = Training("Adam", 0, accidents=0.0)
     records = [training.record(step) for step in range(15)]
     engine.foresee(records)
     for record in records:
         engine.observe(record)
-    assert asked == [0, 6, 12, 13, 14]  # the first comes with the structure, and the last two are not worth a look
+    assert called == [0, 6, 12, 13, 14]  # the first comes with the structure, and the last two are not worth a look
     assert learnt == [5, 5]
     engine = Engine({"fails": other})
-    asked.clear()
+    called.clear()
     engine.foresee(records)
     for record in records:
         engine.observe(record)
-    assert asked == list(range(15))
+    assert called == list(range(15))
     assert not engine.findings
-    assert "could not say" in caplog.text
+    assert "failed to find its skip window" in caplog.text
 
 
 @pytest.mark.parametrize("found", [[], [[False, False]], [[False, True], [True, False]], [[False], [False], [True]]])

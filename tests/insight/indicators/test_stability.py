@@ -1,19 +1,19 @@
 """Updates too large, and what they ruin beside the loss."""
 
 import pytest
-from mindscope.insight.context.model_index import Anatomy
+from mindscope.insight.context.model_index import ModelIndex
 from mindscope.insight.context.optimizer_bounds import AdamBound
-from mindscope.insight.context.step_context import Moment
-from mindscope.insight.indicators.update_stability import Stability
+from mindscope.insight.context.step_context import StepContext
+from mindscope.insight.indicators.update_stability import UpdateStability
 from mindscope.insight.recording import Recording, apart, chain
 
 MODEL = chain("one:Dense", "attn:Attention", "two:Dense", optimizer="Adam")
 
 
-def lived(series: dict[str, object]) -> Stability:
-    stability, rows, anatomy = Stability(), {}, Anatomy(MODEL)
+def lived(series: dict[str, object]) -> UpdateStability:
+    stability, rows, model = UpdateStability(), {}, ModelIndex(MODEL)
     for record in Recording(series, MODEL).records():
-        stability.update(Moment(record, rows, anatomy, 0, AdamBound()))
+        stability.update(StepContext(record, rows, model, 0, AdamBound()))
     return stability
 
 

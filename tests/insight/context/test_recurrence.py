@@ -29,7 +29,7 @@ def trained(make: Callable[..., torch.optim.Optimizer], act: Act | None, *, dtyp
         monitor.close()
         found = mindscope.diagnose(store, "latest").findings
     causes = ("optimizer_state_stale", "silent_data_corruption", "resume_mismatch")
-    return [(one.cause, one.step) for one in found if one.cause in causes]
+    return [(finding.cause, finding.step) for finding in found if finding.cause in causes]
 
 
 def scaled(slot: str, by: float) -> Act:
@@ -64,8 +64,8 @@ def test_the_state_of_a_layer_that_takes_the_place_of_another_begins_anew(make, 
             if step == AT:
                 model[41] = nn.Linear(8, 4)
                 optimizer.add_param_group({"params": model[41].parameters()})
-                for place in range(1, 41 if wraps else 1):
-                    model[place] = nn.Identity()
+                for layer in range(1, 41 if wraps else 1):
+                    model[layer] = nn.Identity()
             inputs = torch.randn(16, 8)
             loss = nn.functional.cross_entropy(model(inputs), inputs[:, :4].argmax(-1))
             optimizer.zero_grad()
@@ -77,7 +77,7 @@ def test_the_state_of_a_layer_that_takes_the_place_of_another_begins_anew(make, 
         (event,) = store.events(monitor.run.id, kind="modules_changed")
         found = mindscope.diagnose(store, "latest").findings
     assert event.step == AT
-    assert [one.step for one in found if one.cause == "optimizer_state_stale"] == [AT + 6]
+    assert [finding.step for finding in found if finding.cause == "optimizer_state_stale"] == [AT + 6]
 
 
 def train_with_an_exchange(store, *, overflows: bool, writes: bool) -> list[list[int]]:
@@ -103,8 +103,8 @@ def train_with_an_exchange(store, *, overflows: bool, writes: bool) -> list[list
         scaler.step(optimizer)
         scaler.update()
     monitor.close()
-    both = monitor.findings, mindscope.diagnose(store, "latest").findings
-    return [[one.step for one in found if one.cause == "optimizer_state_stale"] for found in both]
+    diagnoses = monitor.findings, mindscope.diagnose(store, "latest").findings
+    return [[finding.step for finding in found if finding.cause == "optimizer_state_stale"] for found in diagnoses]
 
 
 @pytest.mark.parametrize("overflows", [False, True], ids=["at-once", "after-an-overflow"])
@@ -139,8 +139,8 @@ def change(**options: object) -> Act:
 def halve(optimizer: torch.optim.Optimizer) -> None:
     """What a hook behind the monitor's does: clip by the norm of all."""
 
-    def shorten(one: torch.optim.Optimizer, *_: object) -> None:
-        for group in one.param_groups:
+    def shorten(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        for group in optimizer.param_groups:
             for parameter in group["params"]:
                 parameter.grad.mul_(0.5)
 

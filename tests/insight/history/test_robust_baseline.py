@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mindscope.insight.running_statistics import Streak, Usual, trend
+from mindscope.insight.running_statistics import RobustBaseline, Streak, trend
 
 CALM = [2.0 + 0.05 * (-1) ** step for step in range(30)]
 
 
 def learned(values, **options):
-    usual = Usual(**options)
+    usual = RobustBaseline(**options)
     for value in values:
         usual.update(value)
     return usual
 
 
 def test_nothing_is_judged_while_it_warms_up():
-    usual = Usual(warm_up=5)
+    usual = RobustBaseline(warm_up=5)
     assert all(np.isnan(usual.update(value)) for value in (1.0, 9.0, 1.0, 9.0, 1.0))
     assert np.isfinite(usual.update(1.0))
 
@@ -45,8 +45,8 @@ def test_what_is_not_finite_is_neither_judged_nor_learned(value):
 
 def test_positive_values_are_judged_in_decades():
     values = [10.0 ** (0.1 * (-1) ** step) for step in range(30)]
-    one, scaled = learned(values, is_log=True), learned([1e-6 * value for value in values], is_log=True)
-    assert one.update(100.0) == pytest.approx(scaled.update(1e-4))
+    baseline, scaled = learned(values, is_log=True), learned([1e-6 * value for value in values], is_log=True)
+    assert baseline.update(100.0) == pytest.approx(scaled.update(1e-4))
 
 
 def test_a_streak_begins_anew_after_an_exception():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from mindscope.insight.recording import chain
-from mindscope.insight.root_causes import Ancestry
+from mindscope.insight.root_causes import DataFlow
 from mindscope.storage import ModuleInfo, Structure
 
 #: One stem, two branches, and a head that takes both.
@@ -37,15 +37,15 @@ FORK = Structure(
     ],
 )
 def test_values_flow_one_way(site: str, other: str, leads: bool) -> None:
-    assert Ancestry(FORK).leads_to(site, other) is leads
+    assert DataFlow(FORK).leads_to(site, other) is leads
 
 
 def test_modules_that_feed_each_other_lead_nowhere() -> None:
     loop = chain("one:Dense", "two:Dense")
     first, second, *rest = loop.modules
     loop = replace(loop, modules=(replace(first, inputs=("two",)), second, *rest))
-    assert not Ancestry(loop).leads_to("one", "two")
+    assert not DataFlow(loop).leads_to("one", "two")
 
 
 def test_without_inputs_nothing_leads_anywhere() -> None:
-    assert not Ancestry(Structure()).leads_to("one", "two")
+    assert not DataFlow(Structure()).leads_to("one", "two")

@@ -9,15 +9,15 @@ CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
 RISEN = (*CALM, 2.5, 3.0, 2.8, 2.9)
 
 
-def causes(asked):
+def causes(evaluated):
     """What is said of a loss that rises, where the model was asked so at every step."""
     engine = Engine({"loss-spike": RULES["loss-spike"]})
-    series = {"scalar/loss": RISEN, " batch/size": 640.0, " batch/eval/size": asked}
+    series = {"scalar/loss": RISEN, " batch/size": 640.0, " batch/eval/size": evaluated}
     return [found.cause for record in Recording(series).records() for found in engine.observe(record)]
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("evaluated", "expected"),
     [
         ((10.0, None, None) * 15, []),
         # an evaluation, of as much as a batch and more, however often
@@ -27,5 +27,5 @@ def causes(asked):
     ],
     ids=["acts", "evaluates", "samples"],
 )
-def test_the_loss_of_a_model_that_acts_may_rise(asked, expected):
-    assert causes(asked[:44]) == expected
+def test_the_loss_of_a_model_that_acts_may_rise(evaluated, expected):
+    assert causes(evaluated[:44]) == expected

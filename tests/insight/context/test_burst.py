@@ -7,22 +7,28 @@ import numpy as np
 import pytest
 from mindscope.insight import RULES
 from mindscope.insight.context.record_burst import Burst
-from mindscope.insight.context.subject_table import Rows
+from mindscope.insight.context.subject_table import SubjectRows
 from mindscope.insight.engine import Engine
 from mindscope.insight.running_statistics import median, medians
 from mindscope.storage import Block, Finding, Layout, StepRecord
 
 STATISTICS = ("l2_norm", "mean", "std", "min", "max", "zeros", "nans", "pos_infs", "neg_infs", "size")
-CASES = [(rule.name, at, one) for rule in RULES.values() for at, one in enumerate((*rule.fires_on, *rule.silent_on))]
+CASES = [
+    (rule.name, at, recording)
+    for rule in RULES.values()
+    for at, recording in enumerate((*rule.fires_on, *rule.silent_on))
+]
 
 
-def alike(recording) -> list[StepRecord]:
+def stacked(recording) -> list[StepRecord]:
     """The records of a recording with one layout a subject, as a monitor makes them."""
     known: dict[Layout, Layout] = {}
     return [
         replace(
             record,
-            blocks=tuple(replace(one, layout=known.setdefault(one.layout, one.layout)) for one in record.blocks),
+            blocks=tuple(
+                replace(block, layout=known.setdefault(block.layout, block.layout)) for block in record.blocks
+            ),
         )
         for record in recording.records()
     ]
@@ -36,13 +42,13 @@ def findings(recording, records: Sequence[StepRecord], size: int) -> list[tuple[
         few = records[begin : begin + size]
         if size > 1:
             engine.foresee(few)
-        found += [engine.observe(one) for one in few]
+        found += [engine.observe(record) for record in few]
     return found
 
 
 @pytest.mark.parametrize(("name", "at", "recording"), CASES, ids=[f"{name}-{at}" for name, at, _ in CASES])
 def test_bursts_of_any_size_give_the_findings_of_single_records(name, at, recording):
-    records = alike(recording)
+    records = stacked(recording)
     alone = findings(recording, records, 1)
     for size in (2, 7, 64):
         assert repr(findings(recording, records, size)) == repr(alone)
@@ -59,14 +65,14 @@ def test_numbers_of_a_table_are_the_same_alone_and_in_a_burst(sites):
     layout = Layout("weight", tuple(f"layer.{at}" for at in range(sites)), STATISTICS, ("float64",) * 10)
     made = blocks(layout, 9, sites)
     made[3].values[sites // 2, 1:4] = np.nan
-    for one in made:
-        one.values[:, 6:9] = 0.0
+    for table in made:
+        table.values[:, 6:9] = 0.0
     made[5].values[0, 7] = 2.0
-    burst, rows = Burst([StepRecord(at, 0.0, blocks=(one,)) for at, one in enumerate(made)]), Rows(layout)
-    for at, one in enumerate(made):
-        together, alone = rows.table([one], burst, at), rows.table([one])
-        assert together.alike is not None
-        assert alone.alike is None
+    burst, rows = Burst([StepRecord(at, 0.0, blocks=(table,)) for at, table in enumerate(made)]), SubjectRows(layout)
+    for at, table in enumerate(made):
+        together, alone = rows.table([table], burst, at), rows.table([table])
+        assert together.stacked is not None
+        assert alone.stacked is None
         for name in ("norm", "holds_non_finite", "largest_of_all"):
             assert repr(getattr(together, name)) == repr(getattr(alone, name)), name
         assert repr(together.low("mean")) == repr(alone.low("mean"))
@@ -80,35 +86,35 @@ def test_medians_of_rows_are_those_of_each_row(count):
 
 
 def test_a_layout_of_many_sites_is_looked_at_record_by_record():
-    many = Layout("weight", tuple(f"layer.{at}" for at in range(513)), STATISTICS, ("float64",) * 10)
-    made = blocks(many, 2, 0)
-    burst = Burst([StepRecord(at, 0.0, blocks=(one,)) for at, one in enumerate(made)])
-    assert Rows(many).table([made[0]], burst, 0).alike is None
+    layout = Layout("weight", tuple(f"layer.{at}" for at in range(513)), STATISTICS, ("float64",) * 10)
+    made = blocks(layout, 2, 0)
+    burst = Burst([StepRecord(at, 0.0, blocks=(table,)) for at, table in enumerate(made)])
+    assert SubjectRows(layout).table([made[0]], burst, 0).stacked is None
 
 
 def test_records_that_differ_are_looked_at_one_by_one():
-    one = Layout("weight", ("a", "b"), STATISTICS, ("float64",) * 10)
-    other = replace(one, sites=("a", "c"))
-    first, second = blocks(one, 1, 0)[0], blocks(other, 1, 0)[0]
+    layout = Layout("weight", ("a", "b"), STATISTICS, ("float64",) * 10)
+    other = replace(layout, sites=("a", "c"))
+    first, second = blocks(layout, 1, 0)[0], blocks(other, 1, 0)[0]
     missing = replace(first, present=np.array([True, False]))
     for few in ([(first,), (second,)], [(first,), (missing,)], [(first,), ()], [(first, first), ()]):
         burst = Burst([StepRecord(at, 0.0, blocks=made) for at, made in enumerate(few)])
-        assert Rows(one).table([first], burst, 0).alike is None
+        assert SubjectRows(layout).table([first], burst, 0).stacked is None
 
 
 def test_a_record_that_shows_other_blocks_than_foreseen_is_none_of_the_burst():
     layout = Layout("weight", ("a",), STATISTICS, ("float64",) * 10)
-    records = [StepRecord(at, 0.0, blocks=(one,)) for at, one in enumerate(blocks(layout, 3, 0))]
+    records = [StepRecord(at, 0.0, blocks=(block,)) for at, block in enumerate(blocks(layout, 3, 0))]
     burst = Burst(records)
-    assert [burst.place(one) for one in records] == [0, 1, 2]
-    assert burst.place(replace(records[1], skipped=True)) == 1
-    assert burst.place(replace(records[1], blocks=(*records[1].blocks,) * 2)) == -1
-    assert Burst(records[:1]).place(records[0]) == -1
+    assert [burst.index(record) for record in records] == [0, 1, 2]
+    assert burst.index(replace(records[1], skipped=True)) == 1
+    assert burst.index(replace(records[1], blocks=(*records[1].blocks,) * 2)) == -1
+    assert Burst(records[:1]).index(records[0]) == -1
 
 
 @pytest.mark.parametrize(("sites", "expected"), [(2, 3), (513, 0)])
-def test_a_stretch_ends_before_a_record_that_is_skipped(sites, expected):
+def test_a_lookahead_ends_before_a_record_that_is_skipped(sites, expected):
     layout = Layout("weight", tuple(f"layer.{at}" for at in range(sites)), STATISTICS, ("float64",) * 10)
-    made = [StepRecord(at, 0.0, skipped=at == 3, blocks=(one,)) for at, one in enumerate(blocks(layout, 5, 0))]
-    assert len(Burst(made).stretch(made[0])) == expected
-    assert Burst(made).stretch(replace(made[0])) == ()
+    made = [StepRecord(at, 0.0, skipped=at == 3, blocks=(block,)) for at, block in enumerate(blocks(layout, 5, 0))]
+    assert len(Burst(made).lookahead(made[0])) == expected
+    assert Burst(made).lookahead(replace(made[0])) == ()

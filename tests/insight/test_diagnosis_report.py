@@ -61,13 +61,13 @@ def test_the_text_names_cause_site_step_and_what_to_do():
 
 def test_what_follows_stands_under_its_cause_in_few_words_and_nowhere_else():
     dead = [replace(SPIKE, rule="dead-units", cause="dead_units", site=f"act{at}", first_step=11 + at) for at in (2, 1)]
-    told = replace(SICK, findings=(BAD, SPIKE, *dead), follows=((SPIKE, *dead),)).to_text()
+    text = replace(SICK, findings=(BAD, SPIKE, *dead), follows=((SPIKE, *dead),)).to_text()
     assert (
         "   what followed: loss_spike at (model) since step 10; "
-        "dead_units at act1 and at 1 more since step 12" in told.splitlines()
+        "dead_units at act1 and at 1 more since step 12" in text.splitlines()
     )
-    assert "also found" not in told
-    assert told.count("loss_spike") == 1
+    assert "also found" not in text
+    assert text.count("loss_spike") == 1
 
 
 def test_numbers_have_few_digits_counts_all_of_theirs_and_what_is_not_known_is_left_out():
@@ -83,16 +83,16 @@ def test_a_rank_is_named_wherever_there_are_several():
         "loss_spike at (model) of rank 1" in Diagnosis("r", "unhealthy", (replace(SPIKE, rank=1),), (SPIKE,)).to_text()
     )
     assert "rank" not in Diagnosis("r", "unhealthy", (SPIKE,), (SPIKE,)).to_text()
-    both = Diagnosis("r", "unhealthy", (SPIKE,), (SPIKE, replace(SPIKE, rank=1)), ranks=(0, 1))
-    assert "loss_spike at (model) of rank 0" in both.to_text()
-    assert "   the same on ranks: 1" in both.to_text().splitlines()
-    assert both.to_json()["accounts"][0]["ranks"] == [1]
+    diagnosis = Diagnosis("r", "unhealthy", (SPIKE,), (SPIKE, replace(SPIKE, rank=1)), ranks=(0, 1))
+    assert "loss_spike at (model) of rank 0" in diagnosis.to_text()
+    assert "   the same on ranks: 1" in diagnosis.to_text().splitlines()
+    assert diagnosis.to_json()["accounts"][0]["ranks"] == [1]
 
 
 def test_the_batch_of_a_moment_is_named():
-    told = replace(SICK, batches={BAD.key: "number 12, checksum ab"})
-    assert "   the batch: number 12, checksum ab" in told.to_text().splitlines()
-    assert told.to_json()["accounts"][0]["batch"] == "number 12, checksum ab"
+    diagnosis = replace(SICK, batches={BAD.key: "number 12, checksum ab"})
+    assert "   the batch: number 12, checksum ab" in diagnosis.to_text().splitlines()
+    assert diagnosis.to_json()["accounts"][0]["batch"] == "number 12, checksum ab"
     assert "the batch" not in SICK.to_text()
 
 
@@ -105,14 +105,14 @@ def test_a_long_list_is_cut_and_the_document_holds_all_of_it():
 
 
 def test_rules_that_could_not_run_for_one_reason_share_a_line():
-    told = replace(SICK, reasons={"a": "x was never recorded", "b": "y", "c": "x was never recorded"}).to_text()
-    assert told.splitlines()[-2:] == ["   a, c: x was never recorded", "   b: y"]
+    text = replace(SICK, reasons={"a": "x was never recorded", "b": "y", "c": "x was never recorded"}).to_text()
+    assert text.splitlines()[-2:] == ["   a, c: x was never recorded", "   b: y"]
 
 
 def test_what_needs_a_reference_says_so_until_there_is_one():
-    asked = Diagnosis("run-1", "unhealthy", (SPIKE,), (SPIKE,))
-    assert "   needs a reference: this run alone cannot tell" in asked.to_text()
-    compared = replace(asked, reference="good").to_text()
+    diagnosis = Diagnosis("run-1", "unhealthy", (SPIKE,), (SPIKE,))
+    assert "   needs a reference: this run alone cannot tell" in diagnosis.to_text()
+    compared = replace(diagnosis, reference="good").to_text()
     assert "needs a reference" not in compared
     assert "   compared with: the good run 'good'" in compared.splitlines()
 
@@ -176,17 +176,19 @@ def test_what_was_found_as_well_is_not_ruled_out():
 
 def test_what_only_a_person_can_tell_is_asked():
     frozen = replace(BAD, rule="frozen-parameter", cause="frozen_parameter", metric="")
-    asked = Diagnosis("run-1", "unhealthy", (frozen,), (frozen,))
-    assert asked.accounts()[0].asks == "intent"
-    assert asked.accounts()[0].query == ""
-    assert "needs your intent: the fact is certain" in asked.to_text()
-    assert "Needs your intent" in asked.to_markdown()
+    diagnosis = Diagnosis("run-1", "unhealthy", (frozen,), (frozen,))
+    assert diagnosis.accounts()[0].asks == "intent"
+    assert diagnosis.accounts()[0].query == ""
+    assert "needs your intent: the fact is certain" in diagnosis.to_text()
+    assert "Needs your intent" in diagnosis.to_markdown()
 
 
 def test_a_root_cause_says_where_else_it_shows_and_how_often_its_rule_was_right(monkeypatch):
     monkeypatch.setattr(account, "NAMED", {BAD.rule: (7, 8)})
-    told = replace(SICK, findings=(*SICK.findings, replace(BAD, site="tail"), replace(BAD, site="late", first_step=99)))
-    assert "   the same at: tail" in told.to_text().splitlines()
-    assert "a fact, which needs no threshold; right in 7 of the 8 runs of the benchmark" in told.to_markdown()
-    said = told.to_json()["accounts"][0]
-    assert (said["also"], said["named"], said["right"]) == (["tail"], 8, 7)
+    diagnosis = replace(
+        SICK, findings=(*SICK.findings, replace(BAD, site="tail"), replace(BAD, site="late", first_step=99))
+    )
+    assert "   the same at: tail" in diagnosis.to_text().splitlines()
+    assert "a fact, which needs no threshold; right in 7 of the 8 runs of the benchmark" in diagnosis.to_markdown()
+    reported = diagnosis.to_json()["accounts"][0]
+    assert (reported["also"], reported["named"], reported["right"]) == (["tail"], 8, 7)

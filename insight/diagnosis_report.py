@@ -1,0 +1,331 @@
+"""A diagnosis as the rules leave it, and its forms: text for a terminal, Markdown for an issue, JSON for a program.
+
+JSON knows no NaN and no infinity, so evidence that is not finite is written as the strings "NaN", "Infinity" and
+"-Infinity", which `float()` reads back.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Literal
+
+from ..storage import Finding, FindingKey, Json, RunState, display_site
+from .account import Account, account_of
+from .root_causes import NON_FINITE
+from .schedule_thinning import ScheduleThinning
+
+Verdict = Literal["healthy", "unhealthy", "undetermined"]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is wrong with a run, and what caused it.
+
+    Args:
+        run: Its id.
+        verdict: `healthy` only if every essential rule saw enough and no rule found anything worse than a notice; never
+            for a run that failed or crashed.
+        root_causes: The findings from which the others follow, at most three, facts first.
+        follows: The findings that may follow from each of them.
+        findings: All of them, by first step and data flow.
+        rules_not_run: Rules whose silence means nothing.
+        reasons: Why, for each of those.
+        rules_run: Rules that saw enough, so that their silence means something.
+        state: How the run ended, or that it has not.
+        error: The error of a failed run, else empty.
+        last_step: The newest step, -1 before the first.
+        batches: The batch that a finding began with, by the finding's key, if one matters.
+        changes: The change of the model's modules at or shortly before a finding, by the finding's key.
+        ranks: The recording processes.
+        reference: Name of the good run that it was compared with; empty for none.
+        thinned: What an overhead budget left out of the run; None if it left out nothing.
+    """
+
+    run: str
+    verdict: Verdict
+    root_causes: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    rules_not_run: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    rules_run: tuple[str, ...] = ()
+    state: RunState = "finished"
+    error: str = ""
+    last_step: int = -1
+    follows: tuple[tuple[Finding, ...], ...] = ()
+    batches: Mapping[FindingKey, str] = field(default_factory=dict)
+    ranks: tuple[int, ...] = (0,)
+    reference: str = ""
+    thinned: ScheduleThinning | None = None
+    changes: Mapping[FindingKey, str] = field(default_factory=dict)
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Return what stands behind each root cause, in their order."""
+        follows = dict(zip((root.key for root in self.root_causes), self.follows, strict=False))
+        return tuple(
+            account_of(
+                root,
+                self.run,
+                findings=self.findings,
+                rules_run=self.rules_run,
+                follows=follows.get(root.key, ()),
+                batch=self.batches.get(root.key, ""),
+                change=self.changes.get(root.key, ""),
+            )
+            for root in self.root_causes
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the document of `diagnose --json`: plain JSON; evidence that is not finite is a string."""
+        return render_json(self)
+
+    def to_text(self) -> str:
+        """Return the diagnosis for a terminal, root causes first, without markup."""
+        return render_text(self)
+
+    def to_markdown(self) -> str:
+        """Return the diagnosis as a Markdown section."""
+        return render_markdown(self)
+
+
+_MEANING = {
+    "healthy": "nothing is wrong as far as the recorded data shows",
+    "unhealthy": "something is wrong",
+    "undetermined": "too little was recorded to say",
+}
+_NEEDS = {
+    "intent": ("needs your intent", "the fact is certain, but only you know whether it is meant"),
+    "reference": (
+        "needs a reference",
+        "this run alone cannot tell; compare it with one that went well (mindscope diagnose RUN --reference GOOD)",
+    ),
+}
+#: Characters of a run's error that are shown; the rest is in the store (our choice: a few lines of a terminal).
+_ERROR_LENGTH = 400
+#: Names in a list; the document holds all of them (our choice: one line of a terminal).
+_NAMED = 6
+#: Whole numbers below this are counts and written in full.
+_COUNT = 1e7
+
+
+def render_text(diagnosis: Diagnosis) -> str:
+    """Return the diagnosis for a terminal, root causes first, without markup."""
+    lines = [f"{diagnosis.run}: {diagnosis.verdict} - {_meaning(diagnosis)}"]
+    lines += _beside(diagnosis)
+    for number, (finding, account) in enumerate(zip(diagnosis.root_causes, diagnosis.accounts(), strict=True), 1):
+        lines += ["", f"{number}. {_headline(finding, diagnosis)}", f"   {finding.explanation}"]
+        lines += [f"   what to do: {finding.advice}", f"   evidence: {_evidence(finding)}"]
+        lines += [f"   {name}: {words}" for name, words in _account(account, finding, diagnosis)]
+    for title, words in _rest(diagnosis):
+        lines += ["", f"{title}:", *(f"   {word}" for word in words)]
+    return "\n".join(lines)
+
+
+def render_markdown(diagnosis: Diagnosis) -> str:
+    """Return the diagnosis as a Markdown section."""
+    lines = [f"## {diagnosis.run}: {diagnosis.verdict}", "", f"{_meaning(diagnosis).capitalize()}."]
+    for line in _beside(diagnosis):
+        lines += ["", line]
+    for number, (finding, account) in enumerate(zip(diagnosis.root_causes, diagnosis.accounts(), strict=True), 1):
+        lines += ["", f"### {number}. {_headline(finding, diagnosis)}", "", f"{finding.explanation}.", ""]
+        lines += [f"**What to do:** {finding.advice}.", "", "| evidence | value |", "|---|---|"]
+        lines += [f"| {name} | {_number(value)} |" for name, value in finding.evidence.items()]
+        account_lines = _account(account, finding, diagnosis)
+        lines += [line for name, words in account_lines for line in ("", f"{name.capitalize()}: {words}.")]
+    for title, items in _rest(diagnosis):
+        lines += ["", f"### {title.capitalize()}", "", *(f"- {item}" for item in items)]
+    return "\n".join(lines)
+
+
+def _meaning(diagnosis: Diagnosis) -> str:
+    if diagnosis.verdict == "undetermined" and diagnosis.state in ("failed", "crashed"):
+        return "the run ended early, and no rule found why"
+    return _MEANING[diagnosis.verdict]
+
+
+def _beside(diagnosis: Diagnosis) -> list[str]:
+    """Return how the run ended and what a budget left out; empty for a run that finished in full."""
+    thinned = "" if diagnosis.thinned is None else f"schedule: {diagnosis.thinned.to_text()}"
+    return [line for line in (_ending(diagnosis), thinned) if line]
+
+
+def _ending(diagnosis: Diagnosis) -> str:
+    """Return how the run ended, in one line; empty for a run that finished."""
+    where = f"at step {diagnosis.last_step}" if diagnosis.last_step >= 0 else "before its first step"
+    if diagnosis.state == "finished":
+        return ""
+    if diagnosis.state == "running":
+        return f"the run is still running, {where}"
+    if diagnosis.state == "crashed":
+        return f"the run crashed {where}: its process was killed, or died without reporting an error"
+    error = " ".join(diagnosis.error.split())
+    kind, _, words = error.partition(": ")
+    if kind.rstrip(":") == "KeyboardInterrupt":
+        return f"the run was interrupted {where}"
+    if kind == "TrainingStopped":
+        return f"the run was stopped {where}: {words}"
+    shown = error if len(error) <= _ERROR_LENGTH else f"{error[:_ERROR_LENGTH]} ..."
+    return f"the run failed {where}: {shown or 'no error was given'}"
+
+
+def _headline(finding: Finding, diagnosis: Diagnosis) -> str:
+    rank = f" of rank {finding.rank}" if len(diagnosis.ranks) > 1 or finding.rank else ""
+    seen = "" if finding.step == finding.first_step else f", seen at step {finding.step}"
+    return f"{finding.cause} at {display_site(finding.site)}{rank} since step {finding.first_step}{seen}"
+
+
+def _evidence(finding: Finding) -> str:
+    """Return every number with its name; leave out NaN (unknown) unless NaN is what was found."""
+    is_found = finding.cause in NON_FINITE
+    known = {name: value for name, value in finding.evidence.items() if is_found or not math.isnan(value)}
+    return ", ".join(f"{name.replace('_', ' ')} {_number(value)}" for name, value in known.items())
+
+
+def _number(value: float) -> str:
+    is_count = math.isfinite(value) and value == int(value) and abs(value) < _COUNT
+    return f"{value:.0f}" if is_count else f"{value:.4g}"
+
+
+def _account(account: Account, finding: Finding, diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    beside = (
+        ("the same at", _some(account.also)),
+        ("the same on ranks", _some(map(str, account.ranks))),
+        ("the batch", account.batch),
+        ("modules changed", account.change),
+        ("what followed", "; ".join(words for _, words in _grouped(account.follows))),
+    )
+    yield from ((name, words) for name, words in beside if words)
+    yield "how sure", _certainty(account, finding)
+    if account.asks == "reference" and diagnosis.reference:
+        yield "compared with", f"the good run {diagnosis.reference!r}"
+    elif account.asks:
+        yield _NEEDS[account.asks]
+    if account.ruled_out:
+        yield "ruled out", _some(account.ruled_out)
+    if account.not_checked:
+        yield "not checked", _some(account.not_checked)
+    if account.query:
+        yield "look at it", account.query
+
+
+def _certainty(account: Account, finding: Finding) -> str:
+    sure = "a fact, which needs no threshold" if finding.confidence == 1 else f"{finding.confidence:.0%}"
+    if not account.named:
+        return sure
+    return f"{sure}; right in {account.right} of the {account.named} runs of the benchmark in which it was named"
+
+
+def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, list[str]]]:
+    """Yield the findings that are not folded under a root cause, by severity, and the rules that could not run."""
+    shown = {finding.key for group in (diagnosis.root_causes, *diagnosis.follows) for finding in group}
+    rest = [finding for finding in diagnosis.findings if finding.key not in shown]
+    matters = [finding for finding in rest if finding.severity != "info"]
+    notices = [finding for finding in rest if finding.severity == "info"]
+    if matters:
+        yield "also found", [f"{severity}: {words}" for severity, words in _grouped(matters)]
+    if notices:
+        yield "good to know", [words for _, words in _grouped(notices)]
+    if diagnosis.reasons:
+        yield "rules that could not run", _unable(diagnosis.reasons)
+
+
+def _grouped(findings: Iterable[Finding]) -> Iterator[tuple[str, str]]:
+    """Return one phrase per severity and rule: where and when it fired first, and at how many more places."""
+    by_rule = sorted(findings, key=lambda finding: (finding.severity, finding.rule))
+    groups = [list(group) for _, group in groupby(by_rule, key=lambda finding: (finding.severity, finding.rule))]
+    for group in sorted(groups, key=lambda group: min(finding.first_step for finding in group)):
+        first = min(group, key=lambda finding: finding.first_step)
+        more = f" and at {len(group) - 1} more" if len(group) > 1 else ""
+        yield first.severity, f"{first.cause} at {display_site(first.site)}{more} since step {first.first_step}"
+
+
+def _unable(reasons: Mapping[str, str]) -> list[str]:
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        by_reason.setdefault(reason, []).append(name)
+    return [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+
+
+def _some(names: Iterable[str]) -> str:
+    every = list(names)
+    rest = f" and {len(every) - _NAMED} more" if len(every) > _NAMED else ""
+    return ", ".join(every[:_NAMED]) + rest
+
+
+def finding_to_json(finding: Finding) -> dict[str, Json]:
+    """Return the finding as the JSON object of `diagnose --json`."""
+    return {
+        "rule": finding.rule,
+        "cause": finding.cause,
+        "severity": finding.severity,
+        "step": finding.step,
+        "first_step": finding.first_step,
+        "site": finding.site,
+        "rank": finding.rank,
+        "metric": finding.metric,
+        "evidence": {name: _json_number(value) for name, value in finding.evidence.items()},
+        "explanation": finding.explanation,
+        "advice": finding.advice,
+        "confidence": _json_number(finding.confidence),
+    }
+
+
+def render_json(diagnosis: Diagnosis) -> dict[str, Json]:
+    """Return the document of `diagnose --json`; every value is plain JSON."""
+    return {
+        "run": diagnosis.run,
+        "verdict": diagnosis.verdict,
+        "root_causes": [finding_to_json(finding) for finding in diagnosis.root_causes],
+        "findings": [finding_to_json(finding) for finding in diagnosis.findings],
+        "accounts": [_account_to_json(account) for account in diagnosis.accounts()],
+        "rules_not_run": dict(diagnosis.reasons),
+        "state": diagnosis.state,
+        "error": diagnosis.error,
+        "last_step": diagnosis.last_step,
+        "reference": diagnosis.reference,
+        "thinned": _thinning_to_json(diagnosis.thinned),
+    }
+
+
+def _account_to_json(account: Account) -> dict[str, Json]:
+    return {
+        "query": account.query,
+        "ruled_out": list(account.ruled_out),
+        "not_checked": list(account.not_checked),
+        "asks": account.asks,
+        "also": list(account.also),
+        "ranks": list(account.ranks),
+        "batch": account.batch,
+        "change": account.change,
+        "named": account.named,
+        "right": account.right,
+        "follows": [
+            {"rule": finding.rule, "site": finding.site, "first_step": finding.first_step}
+            for finding in account.follows
+        ],
+    }
+
+
+def _thinning_to_json(thinning: ScheduleThinning | None) -> Json:
+    if thinning is None:
+        return None
+    return {
+        "since": thinning.since,
+        "changed": thinning.changed,
+        "factor": thinning.factor,
+        "share": _json_number(thinning.share),
+        "budget": _json_number(thinning.budget),
+        "subjects": list(thinning.subjects),
+        "rank": thinning.rank,
+        "decisions": [
+            {"step": decision.step, "factor": decision.factor, "share": _json_number(decision.share)}
+            for decision in thinning.decisions
+        ],
+        "joined": dict(thinning.joined),
+    }
+
+
+def _json_number(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
