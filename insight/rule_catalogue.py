@@ -9,9 +9,10 @@ from .rules import RULES
 _PHASES = ("configuration", "forward", "loss", "backward", "optimizer")
 _HEAD = """# Rules
 
-Generated from the table of rules by `python -m mindscope.insight.rule_catalogue`; do not edit it by hand. A *fact* needs no
-threshold, or only counts; every other threshold names its source. The field `rules_not_run` of a diagnosis lists the
-rules whose needs were recorded too rarely or not at all. A run is healthy only if every *essential* rule has run.
+Generated from the table of rules by `python -m mindscope.insight.rule_catalogue`; do not edit it by hand. A *fact*
+needs no threshold, or only counts; every other threshold names its source. The field `rules_not_run` of a diagnosis
+lists the rules whose needs were recorded too rarely or not at all. A run is healthy only if every *essential* rule has
+run.
 """
 
 
