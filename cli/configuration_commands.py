@@ -147,8 +147,7 @@ def _what_else(config: "Config") -> list[str]:
         lines.append(f"posted to the webhook: findings, {config.webhook.severity} or worse")
     if config.budget is not None:
         lines.append(
-            f"thinned where recording tensors costs more than {100.0 * config.budget:g} %; scalars are recorded at "
-            "every due step, which is not counted (where steps take milliseconds, `every: 32` costs less)"
+            f"thinned if the monitor costs more than {100.0 * config.budget:g} %: tensors first, then whole steps"
         )
     return lines
 
@@ -222,7 +221,7 @@ every: 1                      # cadence of all other subjects; 0: only those tha
 #   gradient: {per_decade: 20, start: 1000, stop: 90000}
 #   optimizer: false
 # around: {after: 50, severity: warning}   # everything at each of the 50 steps after a finding
-# budget: 3%                  # most that recording tensors may cost; it thins them, but never scalars
+# budget: 3%                  # most that the monitor may cost; tensors are thinned first, then whole steps
 
 # Where. `mindscope sites SCRIPT` prints the names.
 modules: ["*"]                # globs over the sites of modules

@@ -40,7 +40,7 @@ class ScheduleThinning:
         factor: Records one in this many due steps; 1 if it records every one again.
         share: Cost of a recorded step at that decision, as a share of the step without it.
         budget: Average cost that recording may have, as such a share.
-        subjects: The thinned subjects that the run has recorded; scalars are never thinned.
+        subjects: The thinned subjects that the run has recorded; scalars are among them if they cost too much.
         rank: The rank; each rank decides for itself.
         decisions: All decisions since `since`, oldest first; the one of `changed` is the last.
         joined: The step of the later decision that added a subject.

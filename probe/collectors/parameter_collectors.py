@@ -386,7 +386,7 @@ def _changes(now: Arrays, before: NDArray[np.int64]) -> Arrays:
 
 
 @collector("optimizer", at="after_step", columns=STATISTICS)
-class Optimizer:
+class OptimizerSlots:
     """Statistics of every slot after the step, as subject `optimizer/<slot>`; counters are left out.
 
     Of a slot that is a list or a mapping each tensor is one, `optimizer/<slot>[key]`, up to 8. Of a list that grows, or

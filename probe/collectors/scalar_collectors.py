@@ -50,7 +50,7 @@ class LearningRate:
 
 
 @collector("loss", at="after_step")
-class Loss:
+class LossValue:
     """Value of the scalar from which the backward pass started, without loss scale; several are summed."""
 
     def __call__(self, step: Step) -> Mapping[str, float | LateScalar]:

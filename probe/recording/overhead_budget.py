@@ -40,8 +40,8 @@ _WARM_UP: Final = 3
 #: Due steps from one comparison of all kinds to the next, while one kind is not made otherwise. Our choice: it costs
 #: less than two records in a hundred.
 _AGAIN: Final = 1000
-#: Records whose writing is timed before its cost is known; what is assumed until then, as a share of what the record costs
-#: the training's thread; share of the budget that scalars alone may take. Our choice.
+#: Records whose writing is timed before its cost is known; what is assumed until then, as a share of what the record
+#: costs the training's thread; share of the budget that scalars alone may take. Our choice.
 _WRITTEN, _UNKNOWN, _FOR_SCALARS = 32, 0.5, 0.5
 _NEVER: Final = 1 << 62
 

@@ -87,7 +87,7 @@ def test_explain_tells_what_happens_on_findings_and_keeps_the_address_to_itself(
         "gradient/l2_norm @ decoder.* > 10 for 3 steps",
         "alerts:page_me",
         "the last 20 steps",
-        "thinned where recording tensors costs more than 3 %; scalars are recorded at every due step, which is not",
+        "thinned if the monitor costs more than 3 %: tensors first, then whole steps",
     ):
         assert part in words
     assert "example.org" not in words

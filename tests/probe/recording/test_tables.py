@@ -5,7 +5,7 @@ import pytest
 import torch
 from mindscope.probe.adapters.torch.torch_parameters import TorchView
 from mindscope.probe.collectors.collector import Step
-from mindscope.probe.collectors.parameter_collectors import Optimizer
+from mindscope.probe.collectors.parameter_collectors import OptimizerSlots
 from mindscope.probe.configuration.config_loading import load_config
 from mindscope.probe.kernels import statistics_of
 from mindscope.probe.recording.recorder import Recorder
@@ -67,7 +67,7 @@ def test_slots_that_are_measured_together_have_the_statistics_of_each(make, slot
     model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2, dtype=torch.float32))
     model[1].bias.requires_grad_(False)  # which has no state
     optimizer = make(model.parameters())
-    view, collect = _view(model, optimizer), Optimizer()
+    view, collect = _view(model, optimizer), OptimizerSlots()
     for number in range(4):
         _trained(model, optimizer)
         found = collect(Step(view, number))
@@ -83,7 +83,7 @@ def test_slots_that_are_measured_together_have_the_statistics_of_each(make, slot
 def test_slots_that_are_exchanged_are_measured_where_they_are_now():
     model = torch.nn.Linear(3, 2)
     optimizer = torch.optim.Adam(model.parameters())
-    view, collect = _view(model, optimizer), Optimizer()
+    view, collect = _view(model, optimizer), OptimizerSlots()
     for number in range(3):
         _trained(model, optimizer)
         collect(Step(view, number))
