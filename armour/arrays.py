@@ -12,7 +12,8 @@ def __getattr__(name: str) -> object:
     new = _NEW.get(name, name)
     found: object = getattr(array_api, new)
     warnings.warn(
-        f"mindscope.armour.arrays.{name} is now mindscope.armour.array_api.{new}; the next release removes the old name",
+        f"mindscope.armour.arrays.{name} is now mindscope.armour.array_api.{new}; "
+        f"the next release removes the old name",
         DeprecationWarning,
         stacklevel=2,
     )
