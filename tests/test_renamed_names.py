@@ -3,6 +3,7 @@
 import importlib
 
 import pytest
+from mindscope.armour import array_api, arrays
 from mindscope.storage import QueueWriter, open_store
 
 RENAMED = (
@@ -12,6 +13,7 @@ RENAMED = (
     ("armour.model", "Model", "WrappedModel"),
     ("armour.privacy", "Ledger", "PrivacyLedger"),
     ("armour.problem", "Opening", "InitialAscent"),
+    ("cli.demo", "Wishes", "DemoOptions"),
     ("probe.exchange", "ExportError", "RunExportError"),
     ("probe.replay", "Call", "CallReference"),
     ("storage", "Foresight", "BatchListener"),
@@ -43,3 +45,9 @@ def test_an_old_argument_is_passed_by_its_new_name_with_a_warning():
     with pytest.warns(DeprecationWarning, match="the argument 'held' is now 'pending'"):
         queue = QueueWriter(open_store("memory:").begin_run("old"), held=lambda: None)
     assert queue.close()
+
+
+@pytest.mark.parametrize(("old", "new"), [("as_float64", "as_float64"), ("drawn", "like_array")])
+def test_the_old_module_of_array_functions_finds_them_with_a_warning(old, new):
+    with pytest.warns(DeprecationWarning, match=rf"armour\.arrays\.{old} is now mindscope\.armour\.array_api\.{new}"):
+        assert getattr(arrays, old) is getattr(array_api, new)
