@@ -33,8 +33,11 @@ class Monitor:
         self._adapter, self._config = adapter, config
         self._capacity, self._when_full = config.queue.capacity, config.queue.when_full
         self._recorder = (Recorder if config.budget is None else BudgetedRecorder)(config, self._emit)
-        self._flight, self._keeper = config.flight_recorder, FlightRecords(config.flight_recorder, config.around)
-        self._recorder.due.keep(self._keeper)
+        self._flight, self._flight_records = (
+            config.flight_recorder,
+            FlightRecords(config.flight_recorder, config.around),
+        )
+        self._recorder.due.watch_anomalies(self._flight_records)
         self._queue: QueueWriter | None = None
         self._reconfiguration: Reconfiguration | None = None
         self._structure_version = -1
@@ -51,15 +54,15 @@ class Monitor:
         """Write records to this run, past the listeners, and close the monitor at exit."""
         held = self._recorder.held
         self._queue = QueueWriter(
-            writer, listeners, self._capacity, self._when_full, flight_buffer=self._keeper, pending=held
+            writer, listeners, self._capacity, self._when_full, flight_buffer=self._flight_records, pending=held
         )
         queue = self._queue
         self._recorder.written = lambda: queue.written
         register(self)
 
-    def stand_by(self, url: str, mailbox: ControlChannel, run: str, *, rank: int, look_s: float) -> None:
+    def stand_by(self, url: str, control_channel: ControlChannel, run: str, *, rank: int, look_s: float) -> None:
         """Let findings or people save, pause and continue the training from now on."""
-        self._standby.open(url, mailbox, run, rank=rank, look_s=look_s)
+        self._standby.open(url, control_channel, run, rank=rank, look_s=look_s)
 
     def control(self, control: ChangeWatcher, run: str) -> None:
         """Follow changes of what is recorded of this run."""
@@ -69,7 +72,7 @@ class Monitor:
         """Store the whole tensors that the configuration names there."""
         dumper = Dumper(config, blobs)
         if self._flight is not None and self._flight.tensors:
-            self._keeper.tensors = FlightTensors(self._flight, dumper, self._settle_within)
+            self._flight_records.tensors = FlightTensors(self._flight, dumper, self._settle_within)
         self._recorder.due.dump_to(dumper)
 
     @property
@@ -150,10 +153,10 @@ class Monitor:
             self._recorder.note_resume_point("close")
         self._adapter.detach()
         recorder = self._recorder
-        if self._keeper.tensors is not None:  # findings of the last records may ask for tensors
+        if self._flight_records.tensors is not None:  # findings of the last records may ask for tensors
             self.flush()
         if error is not None:
-            if missing := self._keeper.release_tensors():
+            if missing := self._flight_records.release_tensors():
                 recorder.event("tensors_left_out", "", **missing)
             recorder.event("exception", type=type(error).__name__, message=str(error))
         elif not recorder.current.has_recorded:

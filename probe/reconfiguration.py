@@ -57,7 +57,7 @@ class ChangeWatcher:
     Args:
         config: The current configuration.
         source: The file of the configuration, if it has one.
-        mailbox: The channel that `mindscope set` writes to.
+        control_channel: The channel that `mindscope set` writes to.
         look_s: Seconds between two looks.
     """
 
@@ -65,14 +65,14 @@ class ChangeWatcher:
         self,
         config: Config,
         source: Path | None,
-        mailbox: ControlChannel,
+        control_channel: ControlChannel,
         *,
         look_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock, self._look_s = clock, look_s
         self._now = ConfigChange(config, config, {})
-        self._source, self._mailbox = source, mailbox
+        self._source, self._control_channel = source, control_channel
         self._stamps: tuple[Stamp, object] = (_stamp(source), None)
         self._seen: tuple[SettingsRequest, ...] = ()
         self._looked = clock()
@@ -91,7 +91,7 @@ class ChangeWatcher:
         if self._clock() < self.looks_at:
             return ()
         self._looked = self._clock()
-        before, self._stamps = self._stamps, (_stamp(self._source), self._mailbox.stamp(SETTINGS))
+        before, self._stamps = self._stamps, (_stamp(self._source), self._control_channel.stamp(SETTINGS))
         is_edited = self._stamps[0] not in (None, before[0])
         left: tuple[SettingsRequest, ...] = ()
         if self._stamps[1] != before[1]:
@@ -123,7 +123,7 @@ class ChangeWatcher:
 
     def _left(self) -> tuple[SettingsRequest, ...]:
         """Return the settings behind those already seen; all of them where they were replaced."""
-        changes = requested_settings(self._mailbox)
+        changes = requested_settings(self._control_channel)
         number = len(self._seen)
         if changes[:number] != self._seen:
             self._now, number = ConfigChange(self._now.config, self._now.below, {}), 0
@@ -200,7 +200,7 @@ def differences(before: Config, after: Config) -> dict[str, Json]:
     return {name: value for name, value in new.items() if value != old[name]}
 
 
-def request_change(mailbox: ControlChannel, fields: Mapping[str, object]) -> None:
+def request_change(control_channel: ControlChannel, fields: Mapping[str, object]) -> None:
     """Leave the request for the training, after earlier ones.
 
     Whether it agrees with the run's own configuration is seen where that is, by the training.
@@ -214,9 +214,9 @@ def request_change(mailbox: ControlChannel, fields: Mapping[str, object]) -> Non
             raise ConfigError(f"{name} cannot change while a training runs; what can is {', '.join(CHANGEABLE)}")
     unknown = {name: value for name, value in fields.items() if name not in Config.model_fields}
     mistakes = _mistakes({**combined_settings([fields]), **unknown})
-    if mistakes and _mistakes({**combined_settings([*requested_settings(mailbox), fields]), **unknown}):
+    if mistakes and _mistakes({**combined_settings([*requested_settings(control_channel), fields]), **unknown}):
         raise ConfigError(f"configuration: {'; '.join(mistakes)}", mistakes)
-    request_settings(mailbox, fields)
+    request_settings(control_channel, fields)
 
 
 def _mistakes(fields: Mapping[str, object]) -> tuple[str, ...]:

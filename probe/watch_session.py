@@ -138,10 +138,10 @@ def begin(
         )
         if dump is not None:
             monitor.dump_to(blobs_of(store.url, writer.run.id, dump.folder), dump)
-        mailbox = store.control_channel(writer.run.id)
+        control_channel = store.control_channel(writer.run.id)
         look_s = DATABASE_LOOK_S if "://" in store.url else LOOK_S
-        monitor.stand_by(store.url, mailbox, writer.run.id, rank=rank, look_s=look_s)
-        monitor.control(ChangeWatcher(config, source, mailbox, look_s=look_s), writer.run.id)
+        monitor.stand_by(store.url, control_channel, writer.run.id, rank=rank, look_s=look_s)
+        monitor.control(ChangeWatcher(config, source, control_channel, look_s=look_s), writer.run.id)
         monitor.write_to(writer, listeners)
     except BaseException:
         adapter.detach()

@@ -38,7 +38,7 @@ class Attachment:
     """The training's side; called at the end of every step.
 
     Args:
-        mailbox: Of the run.
+        control_channel: Of the run.
         view: Where tensors are found.
         look_s: How often to look for a command.
         clock: Seconds; only differences count.
@@ -47,16 +47,16 @@ class Attachment:
 
     def __init__(
         self,
-        mailbox: ControlChannel,
+        control_channel: ControlChannel,
         view: TensorSource,
         *,
         look_s: float = LOOK_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        self._mailbox, self._view, self._clock, self._sleep = mailbox, view, clock, sleep
+        self._control_channel, self._view, self._clock, self._sleep = control_channel, view, clock, sleep
         self._looked, self._look_s = clock(), look_s
-        self._stamp = mailbox.stamp(COMMAND)
+        self._stamp = control_channel.stamp(COMMAND)
         self._obeyed = 0
         self._left: int | None = None  # steps until it waits again
         self._left_after = -1  # the step at whose end they were asked for
@@ -126,11 +126,11 @@ class Attachment:
 
     def _next(self) -> Mapping[str, object] | None:
         try:
-            stamp = self._mailbox.stamp(COMMAND)
+            stamp = self._control_channel.stamp(COMMAND)
             if stamp == self._stamp:
                 return None
             self._stamp = stamp
-            return self._mailbox.read(COMMAND)
+            return self._control_channel.read(COMMAND)
         except StoreError as error:
             _log.warning("a command cannot be read: %s", error)
             return None
@@ -138,7 +138,7 @@ class Attachment:
     def _tell(self, state: str, step: int, why: str) -> None:
         said = TrainingState(state, step, why, self._obeyed, self._answer)
         try:
-            self._mailbox.post(STATE, asdict(said))
+            self._control_channel.post(STATE, asdict(said))
         except StoreError as error:
             _log.warning("the state of the training cannot be told: %s", error)
 

@@ -189,7 +189,7 @@ class StepActions:
         self._checkpoints: Checkpoints | None = None
         self._step = self._state_before = 0
 
-    def open(self, url: str, mailbox: ControlChannel, run: str, *, rank: int, look_s: float) -> None:
+    def open(self, url: str, control_channel: ControlChannel, run: str, *, rank: int, look_s: float) -> None:
         """Set where checkpoints go and the control channel through which people send commands.
 
         Of several ranks only the first one listens to persons: the others wait for it in their next collective.
@@ -198,7 +198,7 @@ class StepActions:
             folder, training = checkpoint_folder(url, run, one.folder), self._training
             self._checkpoints = Checkpoints(folder, training.save_state, training.checkpoint_suffix, rank)
         if rank == 0:
-            self._attachment = Attachment(mailbox, self._training.view, look_s=look_s)
+            self._attachment = Attachment(control_channel, self._training.view, look_s=look_s)
 
     @property
     def wants_findings(self) -> bool:

@@ -216,8 +216,8 @@ class Due:
     def decide(self) -> None:
         """Write what is due into the current step, and notify the subscribers of changes."""
         current = self._current
-        keeper = self._whole.keeper
-        due = self.due_at(current.step, None if keeper is None else keeper.alarm(current.step))
+        flight_records = self._whole.flight_records
+        due = self.due_at(current.step, None if flight_records is None else flight_records.alarm(current.step))
         has_dumps = self._whole.may_be_wanted
         is_idle = not due and current.has_recorded and not (has_dumps or self._is_followed or self.config.nan_trace)
         if is_idle:
@@ -264,17 +264,17 @@ class Due:
 
     def follow(self, config: Config) -> None:
         """Use the schedules of this configuration from the step that begins next."""
-        if self._whole.keeper is not None:
-            self._whole.keeper.alarm(0)  # an anomaly of before is none that the new schedules record around
+        if self._whole.flight_records is not None:
+            self._whole.flight_records.alarm(0)  # an anomaly of before is none that the new schedules record around
         self.config, self._current.bins = config, config.histograms.of()
         self.settled_until = 0
         self.agenda.follow(config)
         if not self._current.is_open and self._current.has_recorded:
             self.decide()
 
-    def keep(self, keeper: FlightRecords) -> None:
+    def watch_anomalies(self, flight_records: FlightRecords) -> None:
         """Set the flight recorder's buffer, which reports anomalies, and holds tensors if it can."""
-        self._whole.keeper = keeper
+        self._whole.flight_records = flight_records
         self.decide()
 
     def dump_to(self, dumper: Dumper) -> None:

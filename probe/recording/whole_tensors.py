@@ -25,18 +25,18 @@ class WholeTensors:
     def __init__(self, current: CurrentStep, device_results: DeviceResults) -> None:
         self._current, self._device_results = current, device_results
         self.dumper: Dumper | None = None
-        self.keeper: FlightRecords | None = None
+        self.flight_records: FlightRecords | None = None
         self._now: frozenset[str] = frozenset()
 
     @property
     def may_be_wanted(self) -> bool:
         """Whether any is wanted at any step."""
-        return self.dumper is not None or (self.keeper is not None and self.keeper.tensors is not None)
+        return self.dumper is not None or (self.flight_records is not None and self.flight_records.tensors is not None)
 
     def decide(self, step: int) -> frozenset[str]:
         """Return the subjects of which some tensors are wanted at this step."""
         self._now = self.dumper.subjects_due(step) if self.dumper is not None else frozenset()
-        held = None if self.keeper is None else self.keeper.tensors
+        held = None if self.flight_records is None else self.flight_records.tensors
         return self._now if held is None else self._now | held.subjects
 
     def take(self, subject: str, place: Place, array: NDArray[Any]) -> None:
@@ -63,7 +63,7 @@ class WholeTensors:
             self.take(subject, (site, 0), array)
 
     def _taker(self, subject: str, site: str) -> Callable[..., None] | None:
-        held = None if self.keeper is None else self.keeper.tensors
+        held = None if self.flight_records is None else self.flight_records.tensors
         if self.dumper is not None and subject in self._now and self.dumper.wants(site):
             return self.dumper.take
         return held.take if held is not None and held.wants(subject, site) else None
