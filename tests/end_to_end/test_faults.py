@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from mindscope.cli.demo.demo_faults import FAULTS
-from mindscope.cli.demo.demo_session import Wishes, as_injected, train
+from mindscope.cli.demo.demo_session import DemoOptions, as_injected, train
 from mindscope.cli.demo.demo_tasks import TASKS
 from mindscope.insight import Diagnosis, diagnose
 from mindscope.storage import open_store
@@ -24,8 +24,8 @@ def _one_thread_for_products() -> Iterator[None]:
 
 
 def _trained(model: str, store: Path, *, fault: str = "none", seed: int = 0) -> Diagnosis:
-    wishes = Wishes(models=(model,), fault=fault, steps=STEPS, store=str(store), shows_pages=False, seed=seed)
-    _, run = train(model, wishes, FAULTS.get(fault), Console(file=io.StringIO()))
+    options = DemoOptions(models=(model,), fault=fault, steps=STEPS, store=str(store), shows_pages=False, seed=seed)
+    _, run = train(model, options, FAULTS.get(fault), Console(file=io.StringIO()))
     with open_store(str(store)) as opened:
         offline = diagnose(opened, run)
         assert opened.findings(run) == offline.findings, "live and offline diagnosis disagree"

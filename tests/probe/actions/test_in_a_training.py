@@ -74,7 +74,7 @@ def test_a_training_stops_before_the_weights_take_the_bad_update(training, tmp_p
                 before.append(weights())
                 step(batch(number))
 
-    with pytest.raises(TrainingStopped, match=r"bad_batch .* the batch of step 3 holds 20 NaN") as stopped:
+    with pytest.raises(TrainingStopped, match=r"bad_batch .* the batch of step 3 already holds 20 NaN") as stopped:
         run()
     assert stopped.value.finding.step == BAD
     assert weights() == before[-1]

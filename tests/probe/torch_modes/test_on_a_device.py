@@ -113,11 +113,11 @@ def test_a_record_leaves_when_its_numbers_are_there_and_keeps_its_step(alike, fo
     forced()
     asked = []
 
-    def is_there(_arrival):
+    def is_ready(_arrival):
         asked.append(True)
         return len(asked) % 5 == 0
 
-    monkeypatch.setattr(batches.PendingBatch, "is_there", is_there)
+    monkeypatch.setattr(batches.PendingBatch, "is_ready", is_ready)
     seen = alike(trained(steps=9))
     assert len(asked) > 9
     assert [record.step for record in seen.records()] == list(range(9))
