@@ -10,19 +10,23 @@ counts when its function lies in `probe/`; a switch is a call from one file of `
 import argparse
 import json
 import os
+import platform
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 import mindscope
 import torch
+from environment import machine
 from mindscope import probe
 from mindscope.probe.collectors.collector import COLLECTORS
 from mindscope.storage import open_store
+from rows import at_most
 from torch import nn
 from torch.nn import functional
 
@@ -114,6 +118,17 @@ def call_path(row: str, calls: Sequence[tuple[str, str, str]]) -> CallPath:
     )
 
 
+def document(paths: Sequence[CallPath]) -> dict[str, object]:
+    """Return the figures as a document of the benchmarks' page; only what is recorded by default has targets."""
+    results = [
+        at_most(TARGETS[metric] if number == 0 else None, path.row, metric, getattr(path, metric), "in two steps")
+        for number, path in enumerate(paths)
+        for metric in TARGETS
+    ]
+    versions = {"python": platform.python_version(), "torch": version("torch")}
+    return {"benchmark": "call path", "machine": machine(), "versions": versions, "results": results}
+
+
 def main() -> None:
     """Measure both rows, and print a table, or JSON, or the calls of one row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -130,7 +145,8 @@ def main() -> None:
                 print(f"{caller or 'a hook':40} {file:40} {name}")
         found.append(call_path(row, calls))
     if options.json:
-        print(json.dumps({"targets": TARGETS, "rows": [asdict(path) for path in found]}, indent=2))
+        json.dump(document(found), sys.stdout, indent=1)
+        print()
     elif options.trace is None:
         for path in found:
             print(f"{path.row:32} {path.files:3} files  {path.calls:4} calls  {path.switches:4} switches")
