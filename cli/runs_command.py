@@ -68,9 +68,10 @@ def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_doc
         loss = opened.series(found.id, "", "scalar/loss", limit=400)
         findings = opened.findings(found.id)
         thinned, dumped = thinning_of(opened, found.id, found.ranks), dumped_of(opened, found)
+        lost = sum(_numbers(_events(opened, found, "observations_lost"), "count"))
         if as_document:
             document = _document(opened, found, structure, loss, findings)
-            print_json({**document, "thinned": thinned, "tensors": dumped})
+            print_json({**document, "thinned": thinned, "tensors": dumped, "lost_records": lost})
             return 0
         out = console()
         _print_head(out, found, loss)
@@ -78,6 +79,8 @@ def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_doc
             out.print(f"  schedule: {thinned.to_text()}", markup=False)
         if dumped is not None:
             out.print(f"  dumped: {dumped.to_text()}", markup=False)
+        if lost:
+            out.print(f"  lost: {lost} records; mindscope events {found.name} --kind observations_lost", markup=False)
         _print_model(out, opened, found, structure)
         _print_findings(out, findings)
     return 0

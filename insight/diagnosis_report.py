@@ -222,21 +222,24 @@ def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, list[str]]]:
     matters = [finding for finding in rest if finding.severity != "info"]
     notices = [finding for finding in rest if finding.severity == "info"]
     if matters:
-        yield "also found", [f"{severity}: {words}" for severity, words in _grouped(matters)]
+        yield "also found", [f"{severity}: {words}" for severity, words in _grouped(matters, explained=True)]
     if notices:
         yield "good to know", [words for _, words in _grouped(notices)]
     if diagnosis.reasons:
         yield "rules that could not run", _unable(diagnosis.reasons)
 
 
-def _grouped(findings: Iterable[Finding]) -> Iterator[tuple[str, str]]:
-    """Return one phrase per severity and rule: where and when it fired first, and at how many more places."""
+def _grouped(findings: Iterable[Finding], *, explained: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield severity and a phrase per rule: where and when it fired first, how often, and why if that is asked for."""
     by_rule = sorted(findings, key=lambda finding: (finding.severity, finding.rule))
     groups = [list(group) for _, group in groupby(by_rule, key=lambda finding: (finding.severity, finding.rule))]
     for group in sorted(groups, key=lambda group: min(finding.first_step for finding in group)):
         first = min(group, key=lambda finding: finding.first_step)
-        more = f" and at {len(group) - 1} more" if len(group) > 1 else ""
-        yield first.severity, f"{first.cause} at {display_site(first.site)}{more} since step {first.first_step}"
+        is_one_site = len({finding.site for finding in group}) == 1
+        times = f" {len(group)} times" if is_one_site and len(group) > 1 else ""
+        more = "" if is_one_site else f" and at {len(group) - 1} more"
+        words = f"{first.cause}{times} at {display_site(first.site)}{more} since step {first.first_step}"
+        yield first.severity, f"{words}: {first.explanation}" if explained else words
 
 
 def _unable(reasons: Mapping[str, str]) -> list[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from . import collectors  # noqa: F401  fills the table of collectors
 from .collectors.collector import COLLECTORS, Collector
+from .kernels import more
 
 _HEAD = """# Collectors
 
@@ -17,10 +18,34 @@ link has more words below.
 """
 
 
+_STATISTICS = """
+## Statistics of a tensor
+
+The ten statistics of every tensor:
+
+    l2_norm     Euclidean norm of the finite elements
+    mean        mean of the finite elements
+    std         their standard deviation, with their number as divisor
+    min, max    smallest and largest finite element
+    zeros       number of elements that are zero
+    nans        number of elements that are NaN; pos_infs, neg_infs: that are +infinity, -infinity
+    size        number of all elements
+
+`statistics: [name, ...]` in the configuration adds these:
+
+"""
+
+
 def collectors_page() -> str:
-    """Return the page as Markdown: one table, then a section for each collector that has more than a paragraph."""
+    """Return the page as Markdown: a table, the statistics, and a section for each collector with more to say."""
     known = [COLLECTORS[name] for name in sorted(COLLECTORS)]
-    return _HEAD + "".join(map(_row, known)) + "".join(map(_section, known))
+    return _HEAD + "".join(map(_row, known)) + _STATISTICS + requested_statistics() + "".join(map(_section, known))
+
+
+def requested_statistics() -> str:
+    """Return the definitions of the statistics on request: the table in the docstring of `kernels/more.py`."""
+    definitions, _, _ = (more.__doc__ or "").partition("\n\nReference:")
+    return "".join(f"{line}\n" for line in definitions.splitlines() if line.startswith("    "))
 
 
 def _row(collector: Collector) -> str:

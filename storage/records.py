@@ -124,11 +124,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRecord:
-    """Everything that was observed in one step; the unit that goes from the training thread to the store.
+    """Everything that was observed in one micro-step; the unit that goes from the training thread to the store.
 
     Args:
         step: Number of the optimizer step, from 0; a skipped step keeps its own number.
         time: Unix seconds at the end of the step.
+        micro_step: Number of the backward pass in the step, from 0. The last record of a step has also the gradients,
+            updates, weights and learning rates of the step.
         skipped: True when the optimizer did not apply the step (overflow under loss scaling).
         scalars: Loss, learning rate, loss scale, throughput, whatever the user logs.
         beside: Blocks and scalars outside the schedule. Listeners see them, and they are stored, only as far as a

@@ -99,6 +99,17 @@ def test_every_link_inside_the_project_leads_somewhere(path: Path) -> None:
     assert not missing
 
 
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_modules_and_files_that_a_contributor_is_sent_to_exist(name: str) -> None:
+    text = (ROOT / name).read_text()
+    modules = re.findall(r"python -m mindscope\.([\w.]+)", text)
+    packages = "armour|cli|dashboard|docs|framework|insight|probe|storage|tests"
+    files = re.findall(rf"(?:{packages})/[\w/]+(?:\.py\b|/)", text)
+    assert files
+    paths = [*(module.replace(".", "/") + ".py" for module in modules), *files]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
 def test_the_page_of_benchmarks_is_generated_from_the_recorded_results() -> None:
     spec = importlib.util.spec_from_file_location("render", ROOT / "benchmarks" / "render.py")
     assert spec is not None
@@ -120,6 +131,14 @@ def test_the_catalogue_of_collectors_is_current() -> None:
 
     page = (ROOT / "docs" / "catalogue" / "collectors.md").read_text()
     assert page == collectors_page(), "run: python -m mindscope.probe.collector_catalogue"
+
+
+def test_the_catalogue_of_collectors_defines_every_statistic_on_request() -> None:
+    from mindscope.probe.collector_catalogue import requested_statistics
+    from mindscope.probe.kernels import MORE
+
+    defined = [line.split()[0] for line in requested_statistics().splitlines() if line[4:5].strip()]
+    assert defined == list(MORE), "define the names of MORE in the docstring of probe/kernels/more.py, in order"
 
 
 def test_the_catalogue_of_collectors_has_every_word_on_each() -> None:

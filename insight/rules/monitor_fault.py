@@ -33,14 +33,15 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
         what = f"{collector or 'a collector'} " + (
             "cannot be recorded here" if event.site else "failed and was switched off"
         )
-        words = f"observations of {lost} steps were lost" if lost else what
+        words = f"{lost} records were lost around step {event.step}" if lost else f"{what} at step {event.step}"
         touched = "the training was touched" if event.data.get("touched") else "the training was not touched"
         yield context.finding(
             event.site or collector,
             "",
             {"count": float(lost) if isinstance(lost, int | float) else 1.0},
             severity="warning",
-            explanation=f"{words} at step {event.step}: {event.data.get('error', 'the queue was full')}; {touched}",
-            advice="do not take the missing observations for health; for lost steps, record less often or choose a "
-            "faster place for the store; for a failed collector, report its message",
+            explanation=f"{words}: {event.data.get('error', 'the queue was full')}; {touched}",
+            advice="do not take the missing observations for health; for lost records, record less often, raise "
+            "queue.capacity in the configuration, or choose a faster place for the store; for a failed collector, "
+            "report its message",
         )

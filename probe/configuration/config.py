@@ -138,7 +138,7 @@ class Config(Section):
         types: Globs over the class names of modules; parameters are chosen by `parameters` alone.
         depth: Modules whose dotted name has more parts are left out; 0 leaves the model itself.
         expected_frozen: Globs of sites that are frozen, or left out of the optimizer, on purpose.
-        statistics: Further statistics of every tensor but those of collectives; `kernels/more.py` says what they are.
+        statistics: Further statistics of every tensor but those of collectives; docs/catalogue/collectors.md has them.
         flight_recorder: The last steps in full, in memory; costs what recording them would, but for the writing.
         nan_trace: Follow NaN and infinity to the operation and the line that made them first; costs a pass over every
             result. After one is found it rests until a pass begins with finite weights.

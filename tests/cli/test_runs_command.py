@@ -145,6 +145,18 @@ def test_show_tells_under_way_since_when_tensors_find_no_room(command: Callable,
     assert "dumped: no whole tensor; 2 or more were left out, from step 3 on: no room" in " ".join(text.split())
 
 
+def test_show_tells_how_many_records_were_lost(command: Callable, tmp_path: Path) -> None:
+    with open_store(str(tmp_path / "runs")) as store:
+        writer = store.begin_run("hasty")
+        for step, count in ((4, 3), (9, 5)):
+            lost = Event("observations_lost", step, data={"count": count})
+            writer.write([StepRecord(step, float(step), events=(lost,))])
+        writer.close()
+    told = command("show", "hasty", "--store", tmp_path / "runs")
+    assert "lost: 8 records; mindscope events hasty --kind observations_lost" in told.out
+    assert json.loads(command("show", "hasty", "--store", tmp_path / "runs", "--json").out)["lost_records"] == 8
+
+
 def test_show_has_one_line_a_subject_and_a_word_on_modules_that_changed(command: Callable, tmp_path: Path) -> None:
     def block(*sites: str, part: int) -> Block:
         layout = Layout("weight", sites, ("l2_norm",), ("float32",), part=part)

@@ -60,7 +60,9 @@ def test_a_rule_stands_in_a_file_of_its_name(rule):
 def test_the_catalogue_is_complete_and_sorted():
     folder = Path(__import__("mindscope.insight.rules").insight.rules.__file__).parent
     files = sorted(path.stem for path in folder.glob("[a-z]*.py"))
-    assert [rule.cause for rule in RULES.values()] == files
+    imported = [rule.cause for rule in RULES.values()]
+    missing = sorted({*files} - {*imported})
+    assert imported == files, f"import {missing or 'the rules in alphabetical order'} in insight/rules/__init__.py"
 
 
 def test_the_page_of_the_catalogue_is_current():

@@ -55,7 +55,7 @@ def test_the_text_names_cause_site_step_and_what_to_do():
     assert text.startswith("run-1: unhealthy")
     assert "1. non_finite_loss at head since step 9" in text
     assert "what to do: look for log(0)" in text
-    assert "also found:\n   warning: loss_spike at (model) since step 10" in text
+    assert "also found:\n   warning: loss_spike at (model) since step 10: it rose" in text
     assert "dead-units: never recorded" in text
 
 
@@ -68,6 +68,11 @@ def test_what_follows_stands_under_its_cause_in_few_words_and_nowhere_else():
     )
     assert "also found" not in text
     assert text.count("loss_spike") == 1
+
+
+def test_what_was_found_several_times_at_one_site_is_counted_and_explained_once():
+    text = replace(SICK, findings=(BAD, SPIKE, replace(SPIKE, first_step=20), replace(SPIKE, first_step=30))).to_text()
+    assert "   warning: loss_spike 3 times at (model) since step 10: it rose" in text.splitlines()
 
 
 def test_numbers_have_few_digits_counts_all_of_theirs_and_what_is_not_known_is_left_out():

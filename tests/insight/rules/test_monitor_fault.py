@@ -18,3 +18,9 @@ def reported(event):
 def test_of_a_function_that_wrote_into_the_training_it_is_not_said_that_it_was_not_touched(data, words):
     event = Event("monitor_fault", 3, data={"collector": "mine", "error": "it wrote", **data})
     assert reported(event) == f"mine failed and was switched off at step 3: it wrote{words}"
+
+
+def test_lost_records_are_counted_and_the_reason_is_given():
+    assert reported(Event("observations_lost", 3, data={"count": 7})) == (
+        "7 records were lost around step 3: the queue was full; the training was not touched"
+    )

@@ -35,10 +35,12 @@ def test_a_file_is_read(tmp_path, suffix):
 
 def test_every_statistic_on_request_can_be_configured_and_is_named_where_users_look():
     (choices, _) = get_args(Config.model_fields["statistics"].annotation)
-    assert get_args(choices) == tuple(MORE)
-    for text in (configuration_text, TEMPLATE):
+    assert get_args(choices) == tuple(MORE), "give Config.statistics the names of MORE, in the same order"
+    places = {"the docstring of configuration/config.py": configuration_text, "TEMPLATE": TEMPLATE}
+    for place, text in places.items():
         (line,) = [line for line in text.splitlines() if line.startswith("statistics:")]
-        assert [name for name in MORE if name not in line] == []
+        missing = [name for name in MORE if name not in line]
+        assert missing == [], f"name {missing} in the line 'statistics:' of {place}"
 
 
 def test_keywords_lie_over_the_file(tmp_path):

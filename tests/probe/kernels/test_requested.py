@@ -22,6 +22,7 @@ def both(tensor, more=ALL):
     """What the device finds and what the processor finds, by name."""
     held = readable(tensor)
     found = requested.requested_on_device(held, measure_plainly([held])[0], more).tolist()
+    assert len(found) == len(more.columns), f"requested_on_device must compute {more.columns}, in this order"
     place, owner = place_of(tensor)
     expected = table_of([place], [owner]).statistics(more)[0, len(STATISTICS) :].tolist()
     return dict(zip(more.columns, found, strict=True)), dict(zip(more.columns, expected, strict=True))
