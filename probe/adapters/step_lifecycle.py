@@ -45,11 +45,15 @@ class GradientView(Protocol):
 
 
 class Passes:
-    """Counts the backward passes of every optimizer since its gradients were last cleared or used."""
+    """Counts the backward passes of every optimizer since its gradients were last cleared or used.
+
+    Attributes:
+        counts: Passes by the optimizer's id; none while steps are idle.
+    """
 
     def __init__(self, view: GradientView) -> None:
         self._view = view
-        self._counts: dict[int, int] = {}
+        self.counts: dict[int, int] = {}
         self._left: dict[int, float] = {}
         self._used = 0
 
@@ -66,15 +70,15 @@ class Passes:
             self._left = {row: norm for row, norm in self._left.items() if row in held}
         is_anew = True
         for optimizer in self._view.optimizers or (None,):
-            count = self._counts.get(id(optimizer), 0)
+            count = self.counts.get(id(optimizer), 0)
             is_fresh = count > 0 and self._view.is_cleared(optimizer)
             is_anew = is_anew and is_fresh
-            self._counts[id(optimizer)] = 1 if is_fresh else count + 1
+            self.counts[id(optimizer)] = 1 if is_fresh else count + 1
         return is_anew
 
     def stepped(self, optimizer: object) -> None:
         """Note that the optimizer, None if there is none, has used its gradients."""
-        self._used = max(self._used, self._counts.pop(id(optimizer), 0))
+        self._used = max(self._used, self.counts.pop(id(optimizer), 0))
 
     def take(self, stepped: tuple[object, ...]) -> tuple[int, int, float]:
         """Return the passes of the step that ends, and what it used of the gradients of earlier steps.
@@ -262,7 +266,8 @@ class StepLifecycle:
         """Note that the optimizer has stepped, and close the step behind the last one."""
         if self._current.is_idle and len(self._view.optimizers) == 1 and not (self._began or self._is_skipped):
             self._stepped.clear()
-            self._passes.stepped(optimizer)
+            if self._passes.counts:
+                self._passes.stepped(optimizer)
             self._recorder.after_step(self._view)
             return
         self._began.discard(id(optimizer))

@@ -69,6 +69,11 @@ class Timetable:
         """Whether an anomaly makes anything due."""
         return self._looks_around
 
+    def is_always_due(self, step: int) -> bool:
+        """Return whether anything is due at this step and at every one after it."""
+        every = (schedule for schedule in self._schedules if schedule.every == 1 and schedule.stop is None)
+        return any(schedule.is_due(step, None) for schedule in every)
+
     def next_due(self, step: int) -> int | None:
         """Return the first step from this one on at which anything is due by its schedule; None for never."""
         found = (schedule.next_due(step) for schedule in self._schedules)
@@ -122,6 +127,10 @@ class Agenda:
             return step
         found = self._timetable.next_due(step)
         return _NEVER if found is None else found
+
+    def is_always_due(self, step: int) -> bool:
+        """Return whether some collector has something to do at this step and at every one after it."""
+        return bool(self.in_flight) or self._timetable.is_always_due(step)
 
     def rests(self, names: frozenset[str], step: int) -> bool:
         """Return whether none of these will have anything to do at this step and the few that come."""

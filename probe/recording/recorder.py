@@ -175,7 +175,7 @@ class Recorder:
         if current.micro_batches.squares or current.micro_batches.late:
             current.micro_batches = MicroBatches()
         current.next_step()
-        if current.step >= due.settled_until or current.is_away:
+        if current.step >= (due.wakes_at if was_idle else due.settled_until) or current.is_away:
             due.decide()
         if clock.is_running:
             clock.marks.append((DATA, clock.clock()))
@@ -314,24 +314,21 @@ class Recorder:
 
     def _passes_idle(self, *, skipped: bool) -> bool:
         """Begin the next step if the idle one that is over needs no record; return whether that is so."""
-        current, due = self.current, self.due
+        current, draft = self.current, self.draft
         if self._newest is not None or self.device_results.waiting:
             self.flush()
-        self._step_ended = time.perf_counter()
-        if skipped or not self._needs_no_record(self._step_ended):
+        now = self._step_ended = time.perf_counter()
+        if skipped:
             return False
-        current.next_step()
-        if current.step >= due.wakes_at:
-            due.decide()
-        return True
-
-    def _needs_no_record(self, now: float) -> bool:
-        """Return whether the idle step that is over, at this time in seconds, passes without a record."""
-        draft = self.draft
-        if draft.scalars or draft.events or now >= self._records_at or not self.current.is_idle:
+        if draft.scalars or draft.events or now >= self._records_at:
             self._records_at = now + QUIET_S
             return False
         self._is_unrecorded = True
+        current.step, current.micro_step, current.stamp = current.step + 1, 0, current.stamp + 1  # as `next_step` does
+        current.is_open = current.saw_backward = False
+        current.loss_scale = current.clip = None
+        if current.step >= self.due.wakes_at:
+            self.due.decide()
         return True
 
     def _record_idle_step(self) -> None:

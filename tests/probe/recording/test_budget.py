@@ -60,16 +60,25 @@ def test_scalars_are_kept_where_they_fit():
 def test_what_became_cheap_is_recorded_more_often_again():
     budget = Budget(0.03)
     run(budget, 1.0, 2000, scalars=0.1)
-    assert budget.factor == 64
-    run(budget, 0.005, 8000, first=2000)
+    assert budget.factor == 71  # the smallest that leaves half of the budget for idle steps, and a margin
+    run(budget, 0.002, 16000, first=2000)
     assert budget.factor == 1
+
+
+@pytest.mark.parametrize(("factor", "keeps_scalars"), [(1, True), (4, False), (64, False), (8, True)])
+def test_the_next_recorded_step_is_the_first_that_is_not_idle(factor, keeps_scalars):
+    budget = Budget(0.03)
+    budget.factor, budget.keeps_scalars = factor, keeps_scalars
+    for due in range(200):
+        slow = next(later for later in range(due + 1, due + 200) if budget.kind_of(later) is not Kind.IDLE)
+        assert budget.next_recorded(due) == slow
 
 
 def test_a_few_slow_steps_change_nothing():
     budget = Budget(0.03)
-    run(budget, 0.01, 40)
+    run(budget, 0.008, 40)
     found = [
-        budget.note(budget.kind_of(due), PLAIN + (9.0 if due in (44, 45, 46, 47) else 0.01), due)
+        budget.note(budget.kind_of(due), PLAIN + (9.0 if due in (44, 45, 46, 47) else 0.008), due)
         for due in range(40, 80)
     ]
     assert found == [None] * 40
