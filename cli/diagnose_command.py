@@ -12,10 +12,10 @@ from .store_options import DEFAULT_STORE, JsonOption, RunArgument, StoreOption, 
 
 if TYPE_CHECKING:
     from ..insight import Diagnosis
-    from ..storage import Store
+    from ..storage import Run, Store
 
-#: A run without any of these subjects has recorded no training step.
-_OF_A_STEP: Final = ("activation", "gradient", "weight", "update", "scalar")
+#: A finished run without any of these metrics or subjects has recorded no step of an optimizer.
+_OF_A_STEP: Final = {"gradient", "weight", "update", "optimizer", "scalar/learning_rate", "scalar/step_seconds"}
 
 
 def diagnose(
@@ -52,7 +52,7 @@ def diagnose(
         described = opened.find_run(run)
         chosen = described.id
         found = _diagnosed(opened, chosen, reference, reference_store, write=write)
-        has_steps = any(metric.partition("/")[0] in _OF_A_STEP for metric in opened.metrics(chosen))
+        has_steps = _has_steps(described, opened.metrics(chosen))
     if as_document:
         print_json(render_json(found))
     else:
@@ -72,6 +72,13 @@ def _diagnosed(store: "Store", run: str, reference: str, reference_store: str, *
         if other is store and good.id == run:
             raise WrongUse(f"run {good.name!r} cannot be its own reference; name another one")
         return diagnose_against((store, other), (store.find_run(run), good))
+
+
+def _has_steps(run: "Run", metrics: tuple[str, ...]) -> bool:
+    """Return whether a step of an optimizer was recorded; of a run that ended early, whether anything was."""
+    if run.last_step > 0 or run.state != "finished":
+        return bool(metrics)
+    return any(metric in _OF_A_STEP or metric.partition("/")[0] in _OF_A_STEP for metric in metrics)
 
 
 def _report(found: "Diagnosis", kind: str, *, has_steps: bool) -> str:

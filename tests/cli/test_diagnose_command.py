@@ -121,6 +121,14 @@ def test_an_evaluation_is_not_diagnosed_as_a_training(command: Callable, tmp_pat
     assert len(json.loads(command("show", "attacked", "--store", tmp_path, "--json").out)["outcomes"]) == 2
 
 
+def test_a_training_whose_optimizer_never_stepped_is_asked_for_it(command: Callable, tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        writer = store.begin_run("forgotten")
+        writer.write([StepRecord(0, 0.0, scalars={"loss": 1.0}), StepRecord(0, 1.0, 1, scalars={"loss": 1.0})])
+        writer.close()
+    assert "did the watched optimizer step" in command("diagnose", "forgotten", "--store", tmp_path).out
+
+
 def test_of_a_run_without_a_step_it_is_said_once_that_rules_could_not_run(command: Callable, tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.begin_run("empty", framework="none").close()
