@@ -3,8 +3,10 @@
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Sequence
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
@@ -81,11 +83,24 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", force=True
-    )
+    warnings.formatwarning = _format_warning
+    layout = "%(levelname)s %(name)s: %(message)s" if debug else "%(levelname)s: %(message)s"
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format=layout, force=True)
     if debug:
         logging.getLogger("mindscope").setLevel(logging.DEBUG)
+
+
+_PACKAGE: Final = Path(__file__).parents[1]
+_format_foreign_warning: Final = warnings.formatwarning
+
+
+def _format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Return a warning of mindscope without the line of its source, and any other as Python formats it."""
+    if Path(filename).is_relative_to(_PACKAGE):
+        return f"WARNING: {message}\n"
+    return _format_foreign_warning(message, category, filename, lineno, line)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

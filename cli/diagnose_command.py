@@ -12,10 +12,10 @@ from .store_options import DEFAULT_STORE, JsonOption, RunArgument, StoreOption, 
 
 if TYPE_CHECKING:
     from ..insight import Diagnosis
-    from ..storage import Store
+    from ..storage import Run, Store
 
-#: A run without any of these subjects has recorded no training step.
-_OF_A_STEP: Final = ("activation", "gradient", "weight", "update", "scalar")
+#: A finished run without any of these metrics or subjects has recorded no step of an optimizer.
+_OF_A_STEP: Final = {"gradient", "weight", "update", "optimizer", "scalar/learning_rate", "scalar/step_seconds"}
 
 
 def diagnose(
@@ -49,13 +49,14 @@ def diagnose(
     if write and reference:
         raise WrongUse("--write stores findings of the run alone; leave out --write or --reference")
     with open_existing(store) as opened:
-        chosen = opened.find_run(run).id
+        described = opened.find_run(run)
+        chosen = described.id
         found = _diagnosed(opened, chosen, reference, reference_store, write=write)
-        has_steps = any(metric.partition("/")[0] in _OF_A_STEP for metric in opened.metrics(chosen))
+        has_steps = _has_steps(described, opened.metrics(chosen))
     if as_document:
         print_json(render_json(found))
     else:
-        print(_report(found, has_steps=has_steps))
+        print(_report(found, described.kind, has_steps=has_steps))
     return int(any(finding.severity in severities for finding in found.findings))
 
 
@@ -73,12 +74,21 @@ def _diagnosed(store: "Store", run: str, reference: str, reference_store: str, *
         return diagnose_against((store, other), (store.find_run(run), good))
 
 
-def _report(found: "Diagnosis", *, has_steps: bool) -> str:
+def _has_steps(run: "Run", metrics: tuple[str, ...]) -> bool:
+    """Return whether a step of an optimizer was recorded; of a run that ended early, whether anything was."""
+    if run.last_step > 0 or run.state != "finished":
+        return bool(metrics)
+    return any(metric in _OF_A_STEP or metric.partition("/")[0] in _OF_A_STEP for metric in metrics)
+
+
+def _report(found: "Diagnosis", kind: str, *, has_steps: bool) -> str:
     """Return the text of the diagnosis; for a run without a step, do not list the rules that could not run."""
     from ..insight import render_text
 
     if has_steps or not found.reasons:
         return render_text(found)
+    if kind == "evaluation" and not found.findings:
+        return f"{found.run}: an evaluation, not a training; `mindscope show {found.run}` lists its outcomes"
     return (
         f"{render_text(replace(found, reasons={}))}\n\nno step of a training was recorded, so {len(found.reasons)} "
         f"rules could not run: did the watched optimizer step, with the model in training mode?"
@@ -88,11 +98,12 @@ def _report(found: "Diagnosis", *, has_steps: bool) -> str:
 def _watched(run: str, store: str, conditions: list[str], as_document: bool, severities: tuple[str, ...]) -> int:
     """Print where conditions hold in a stored run; return the exit code."""
     from ..insight.diagnosis_report import finding_to_json
-    from ..insight.stored_watchpoints import watch_dumps, watch_series
+    from ..insight.stored_watchpoints import check_names, watch_dumps, watch_series
     from ..storage import tensor_files
 
     with open_existing(store) as opened:
         chosen = opened.find_run(run)
+        check_names(opened, chosen, conditions)
         found = list(watch_series(opened, chosen, conditions))
         if opened.events(chosen.id, kind="tensor", limit=1):
             found += watch_dumps(opened, chosen, tensor_files(opened, chosen), conditions)

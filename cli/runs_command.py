@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import isnan
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from ..storage import Event, Finding, Layout, Run, Series, Store, Structure
+    from ..storage import Event, Finding, Layout, Outcome, Run, Series, Store, Structure
 
 _STATE_STYLES = {"running": "cyan", "finished": "green", "failed": "red", "crashed": "red"}
 #: Most changes of modules, and of optimizers, that are shown, the newest; and most sites of each (our choice).
@@ -59,19 +60,19 @@ def runs(
 
 
 def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_document: JsonOption = False) -> int:
-    """Describe one run: state, model, what was recorded, the loss, the findings."""
+    """Describe one run: state, model, what was recorded, the loss, the findings; of an evaluation the outcomes."""
     from ..insight.schedule_thinning import thinning_of
 
     with open_existing(store) as opened:
         found = opened.find_run(run)
         structure = opened.structure(found.id)
         loss = opened.series(found.id, "", "scalar/loss", limit=400)
-        findings = opened.findings(found.id)
+        findings, outcomes = opened.findings(found.id), opened.outcomes(found.id)
         thinned, dumped = thinning_of(opened, found.id, found.ranks), dumped_of(opened, found)
         lost = sum(_numbers(_events(opened, found, "observations_lost"), "count"))
         if as_document:
             document = _document(opened, found, structure, loss, findings)
-            print_json({**document, "thinned": thinned, "tensors": dumped, "lost_records": lost})
+            print_json({**document, "thinned": thinned, "tensors": dumped, "lost_records": lost, "outcomes": outcomes})
             return 0
         out = console()
         _print_head(out, found, loss)
@@ -82,7 +83,9 @@ def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_doc
         if lost:
             out.print(f"  lost: {lost} records; mindscope events {found.name} --kind observations_lost", markup=False)
         _print_model(out, opened, found, structure)
-        _print_findings(out, findings)
+        _print_outcomes(out, outcomes)
+        if findings or not outcomes:
+            _print_findings(out, findings)
     return 0
 
 
@@ -184,6 +187,19 @@ def _print_findings(out: "Console", findings: "tuple[Finding, ...]") -> None:
             listing, severity, str(finding.first_step), finding.cause, display_site(finding.site), finding.explanation
         )
     out.print(listing)
+
+
+def _print_outcomes(out: "Console", outcomes: "tuple[Outcome, ...]") -> None:
+    """Print a line per outcome of an evaluation; a number that has no meaning for it is left out."""
+    listing = table(
+        "outcomes", "attack", "norm", "epsilon", "accuracy", "samples", right=("epsilon", "accuracy", "samples")
+    )
+    for outcome in outcomes:
+        accuracy = "" if isnan(outcome.accuracy) else f"{outcome.accuracy:.3f}"
+        samples = str(outcome.samples) if outcome.samples else ""
+        add_row(listing, outcome.attack, outcome.norm, f"{outcome.epsilon:.4g}", accuracy, samples)
+    if listing.row_count:
+        out.print(listing)
 
 
 def _parameter_count(structure: "Structure") -> int:

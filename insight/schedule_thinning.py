@@ -129,7 +129,7 @@ def _number(value: Json, default: float = float("nan")) -> float:
 
 
 def _percent(share: float) -> str:
-    return f"{100.0 * share:.3g} %"
+    return f"{100.0 * share:.3g} %" if share < 9.995 else f"{100.0 * share:.0f} %"
 
 
 class _Known:

@@ -1,13 +1,28 @@
 """Checks watchpoint conditions on a stored run: on its series, and on the tensors that it dumped."""
 
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..storage import Blobs, Block, Event, Finding, Layout, Run, StepRecord, Store
+from ..storage import (
+    Blobs,
+    Block,
+    Event,
+    Finding,
+    InvalidName,
+    Layout,
+    Run,
+    StepRecord,
+    Store,
+    display_site,
+    metric_name,
+    nearest,
+)
+from ..storage.watch_conditions import parse_condition
 from .engine import Engine
 from .watchpoints import rules_with
 
@@ -46,6 +61,27 @@ def watch_dumps(
     """
     events = sorted(store.events(run.id, rank=rank, kind="tensor", limit=_ALL), key=_moment)
     return _findings((_record(list(group), blobs) for _, group in groupby(events, _moment)), conditions, rank)
+
+
+def check_names(store: Store, run: Run, conditions: Sequence[str], *, rank: int = 0) -> None:
+    """Check that the conditions name sites of the run, and metrics that it has recorded or can compute from dumps.
+
+    Raises:
+        InvalidName: A condition is not understood, or names nothing; the message names the nearest known name.
+    """
+    structure, layouts = store.structure(run.id, rank=rank), store.layouts(run.id, rank=rank)
+    sites = {module.site for module in structure.modules} | {parameter.site for parameter in structure.parameters}
+    names = {display_site(site) for site in sites.union(*(layout.sites for layout in layouts))}
+    has_dumps = bool(store.events(run.id, rank=rank, kind="tensor", limit=1))
+    metrics = store.metrics(run.id, rank=rank)
+    for condition in map(parse_condition, conditions):
+        pattern, metric = condition.sites, metric_name(condition.subject, condition.statistic)
+        if pattern != "*" and not any(fnmatchcase(name, pattern) for name in names):
+            raise InvalidName(
+                f"condition {condition.text!r} matches none of {len(names)} sites{nearest(pattern, names)}"
+            )
+        if condition.statistic and metric not in metrics and (not has_dumps or condition.subject == "scalar"):
+            raise InvalidName(f"condition {condition.text!r}: the run has not recorded it{nearest(metric, metrics)}")
 
 
 def _findings(records: Iterator[StepRecord], conditions: Sequence[str], rank: int) -> tuple[Finding, ...]:

@@ -161,8 +161,8 @@ class Monitor:
             recorder.event("exception", type=type(error).__name__, message=str(error))
         elif not recorder.current.has_recorded:
             _log.warning(
-                "run %s: nothing was recorded, no optimizer step of this model was seen; its framework's optimizers "
-                "are, weights that the training writes itself are not",
+                "run %s: no step was recorded, because no optimizer step of this model was seen; was optimizer.step() "
+                "called? Only optimizers of the model's framework are seen, not weights that a training writes itself",
                 self.run.id,
             )
         last = recorder.finish()

@@ -195,9 +195,10 @@ class Reconfiguration:
 
 
 def differences(before: Config, after: Config) -> dict[str, Json]:
-    """Return the fields that changed, with their new values, as JSON."""
+    """Return the fields that changed, with their new values, as JSON; of schedules only the keys that are set."""
     old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
-    return {name: value for name, value in new.items() if value != old[name]}
+    schedules = after.model_dump(mode="json", exclude_unset=True, include={"subjects"})
+    return {name: schedules.get(name, value) for name, value in new.items() if value != old[name]}
 
 
 def request_change(control_channel: ControlChannel, fields: Mapping[str, object]) -> None:

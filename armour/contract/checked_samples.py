@@ -134,7 +134,7 @@ def _checked_inputs(model: WrappedModel, x: Array) -> Array:
     if smallest < low or largest > high:
         raise InvalidInput(
             f"x expects values within the model's bounds [{low:g}, {high:g}], got [{smallest:g}, {largest:g}]; "
-            "scale x, or name its bounds: wrap(model, bounds=(low, high))"
+            "scale x, or name its bounds: wrap(model, bounds=(low, high)), in a command --bounds LOW HIGH"
         )
     return native
 
@@ -165,8 +165,9 @@ def _count_classes(model: WrappedModel, x: Array) -> int:
     except InvalidModel:
         raise
     except Exception as error:
+        remedy = "; if the model computes in float32, cast x: x.astype('float32')" if "64" in str(x.dtype) else ""
         raise InvalidInput(
-            f"the model cannot be called with x of shape {tuple(x.shape)} and dtype {x.dtype}: {error}"
+            f"the model cannot be called with x of shape {tuple(x.shape)} and dtype {x.dtype}: {error}{remedy}"
         ) from error
     _check_finite(logits)
     if looks_like_probabilities(logits):

@@ -67,10 +67,10 @@ class Evaluation:
         ]
         heading = f"accuracy of {self.samples} samples within epsilon ({self.norm})"
         if math.isfinite(self.median_minimum_norm):
-            lines.append(f"half of the samples fall within {self.median_minimum_norm:.4g}")
+            lines.append(_median(self.median_minimum_norm))
         if self.gap and max(self.gap.values()) > 0:
             at, most = max(self.gap.items(), key=lambda pair: pair[1])
-            lines.append(f"PGD by itself, 40 steps from one start, would claim up to {most:.3f} more (at {at:g})")
+            lines.append(f"PGD alone, 40 steps from one start, would report {most:.3f} more at epsilon {at:g}")
         doubts = [
             f"do not trust these numbers ({symptom.name} {symptom.value:.3g}): {symptom.explanation}"
             for symptom in self.masking
@@ -79,3 +79,9 @@ class Evaluation:
 
     def __str__(self) -> str:
         return self.table()
+
+
+def _median(norm: float) -> str:
+    if norm == 0:
+        return "half of the samples or more are misclassified without an attack"
+    return f"half of the samples are misclassified within epsilon {norm:.4g}"

@@ -20,6 +20,10 @@ Verdict = Literal["identical", "within_noise", "unclear", "diverged", "different
 #: Steps from which the noise is learned if the runs are not bit-equal. Our choice: three tolerate one odd step.
 _LEARN = 3
 _MOST = 20
+#: Subjects whose values depend on the earlier steps at which they were due.
+_OF_HISTORY = frozenset({"activation/units", "batch/tokens", "gradient/signal", "update/direction"})
+#: Scalars over the recorded parameters, which a configuration chooses.
+_OVER_PARAMETERS = frozenset({"gradient_norm", "gradient_noise_scale"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
     """
     structures = tuple(store.structure(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
     alignment = align(structures[0], structures[1])
-    walk = _Walk(alignment, Rounding(structures))
+    walk = _Walk(alignment, Rounding(structures), _incomparable_scalars(stores, runs, ranks, alignment))
     walk.go(stores[0].replay(runs[0].id, rank=ranks[0]), stores[1].replay(runs[1].id, rank=ranks[1]))
     return Comparison(
         runs=(runs[0].id, runs[1].id),
@@ -74,15 +78,36 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
         values=walk.values,
         is_start_clear=not walk.unclear,
         alignment=alignment,
-        differences=(*origins(stores, runs, ranks), *differences(runs, (structures[0], structures[1]), alignment)),
+        differences=(
+            *origins(stores, runs, ranks, alignment),
+            *differences(runs, (structures[0], structures[1]), alignment),
+        ),
     )
 
 
-class _Walk:
-    """The state of reading both recordings side by side."""
+def _incomparable_scalars(
+    stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int], alignment: Alignment
+) -> frozenset[str]:
+    """Return the scalars over all recorded parameters if the runs have recorded different ones."""
+    first, second = (
+        {site for layout in store.layouts(run.id, rank=rank) if layout.subject == "gradient" for site in layout.sites}
+        for store, run, rank in zip(stores, runs, ranks, strict=True)
+    )
+    same = {alignment.pairs.get(site, site) for site in first} == second
+    return frozenset() if same else _OVER_PARAMETERS
 
-    def __init__(self, alignment: Alignment, rounding: Rounding) -> None:
+
+class _Walk:
+    """The state of reading both recordings side by side.
+
+    Args:
+        left_out: Scalars that are not compared.
+    """
+
+    def __init__(self, alignment: Alignment, rounding: Rounding, left_out: frozenset[str]) -> None:
         self.alignment = alignment
+        self._left_out = left_out
+        self._without_history: set[str] = set()  # subjects that only one of the runs has recorded at some step
         self.noise = NoiseFloor()
         self.parted: list[Divergence] = []
         self.unclear: list[Divergence] = []
@@ -97,11 +122,12 @@ class _Walk:
     def go(self, first: Iterator[StepRecord], second: Iterator[StepRecord]) -> None:
         """Read both recordings until they diverge."""
         for pair in in_step(first, second):
+            self._without_history |= _history(pair.first) ^ _history(pair.second)
             if pair.first is None or pair.second is None:
                 if (alone := pair.first or pair.second) is not None:
                     self._waiting[0 if pair.second is None else 1].add(alone.step)
                 continue
-            found = sorted(tensors(pair.first, pair.second, self.alignment), key=lambda tensor: tensor.order)
+            found = sorted(self._tensors(pair.first, pair.second), key=lambda tensor: tensor.order)
             if not found:
                 continue
             if self.common:
@@ -116,6 +142,13 @@ class _Walk:
         if self.common:
             self.verdict = "identical" if self.noise.is_exact else "unclear" if self.unclear else "within_noise"
             self.parted = self.unclear
+
+    def _tensors(self, first: StepRecord, second: StepRecord) -> Iterator[TensorPair]:
+        for tensor in tensors(first, second, self.alignment):
+            subject = tensor.key[0]
+            is_left_out = subject == "scalar" and tensor.statistics[0] in self._left_out
+            if not is_left_out and subject not in self._without_history:
+                yield tensor
 
     def _look(self, record: StepRecord, tensor_pairs: list[TensorPair]) -> None:
         measured = [(tensor, _gaps(tensor)) for tensor in tensor_pairs]
@@ -161,6 +194,11 @@ class _Walk:
                 self.parted.append(_divergence(record, tensor, column, float(gaps[column]), floor))
         if self.parted:
             self.verdict = verdict
+
+
+def _history(record: StepRecord | None) -> set[str]:
+    """Return the subjects of the record whose values depend on earlier ones."""
+    return set() if record is None else {block.layout.subject for block in record.blocks} & _OF_HISTORY
 
 
 def _gaps(tensor: TensorPair) -> NDArray[np.float64]:

@@ -125,25 +125,55 @@ _FED = (("scalar/batch/checksum", "the batch"), ("scalar/target/checksum", "the 
 _LOOKED_AT = 1_000_000
 
 
-def origins(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]) -> tuple[Difference, ...]:
+def origins(
+    stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int], alignment: Alignment
+) -> tuple[Difference, ...]:
     """Return which first weights, generator states and first batches differ.
 
     What only one of the runs has recorded is no difference.
     """
-    return (*_starts(stores, runs, ranks), *_fed(stores, runs, ranks))
+    return (
+        *_weights(stores, runs, ranks, alignment),
+        *_starts(stores, runs, ranks),
+        *_fed(stores, runs, ranks),
+    )
 
 
 def _starts(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]) -> Iterator[Difference]:
-    first, second = (dict(_start(store, run, rank)) for store, run, rank in zip(stores, runs, ranks, strict=True))
+    first, second = (dict(_generators(store, run, rank)) for store, run, rank in zip(stores, runs, ranks, strict=True))
     for name in [name for name in first if name in second]:
         if first[name] != second[name]:
             yield Difference("start", name, first[name], second[name])
 
 
-def _start(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
-    """Yield the checksums at the start of the run, with their names."""
-    for event in store.events(run.id, rank=rank, kind="initial_checksum", limit=1):
-        yield "initial weights", event.data.get("checksum")
+def _weights(
+    stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int], alignment: Alignment
+) -> Iterator[Difference]:
+    """Yield the difference of the initial weights, of the parameters that both runs have recorded."""
+    events = [
+        event
+        for store, run, rank in zip(stores, runs, ranks, strict=True)
+        for event in store.events(run.id, rank=rank, kind="initial_checksum", limit=1)
+    ]
+    if len(events) < 2 or events[0].data.get("checksum") == events[1].data.get("checksum"):
+        return
+    are_equal = _are_equal(events[0].data.get("parameters"), events[1].data.get("parameters"), alignment)
+    if not are_equal or not all(are_equal):
+        note = f"{are_equal.count(False)} of the {len(are_equal)} parameters that both recorded differ"
+        first, second = (event.data.get("checksum") for event in events)
+        yield Difference("start", "initial weights", first, second, note if are_equal else "")
+
+
+def _are_equal(first: Json, second: Json, alignment: Alignment) -> list[bool]:
+    """Return, for each parameter of which both have a checksum, whether it is the same."""
+    if not isinstance(first, dict) or not isinstance(second, dict):
+        return []
+    pairs = ((site, alignment.pairs.get(site, site)) for site in first)
+    return [first[site] == second[other] for site, other in pairs if other in second]
+
+
+def _generators(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
+    """Yield the checksums of the random generators at the start of the run, with their names."""
     for event in store.events(run.id, rank=rank, kind="random_state", limit=1):
         generators = event.data.get("generators")
         for name, state in generators.items() if isinstance(generators, dict) else ():

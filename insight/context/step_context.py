@@ -258,9 +258,12 @@ class StepContext:
         """Return a finding at this step; the engine adds the rule that made it (`Rule.sign`).
 
         Args:
+            severity: `error` if the training cannot go well like this, `warning` if it needs a look, `info` if it is
+                only good to know and leaves the verdict healthy.
             first_step: Since when it has been wrong; this step by default.
             position: Position within the phase; by default the site's position in the call order.
-            confidence: As the rule states it; below 1 it is calibrated by how often the rule was right.
+            confidence: As the rule states it: 1 for a fact, less if a threshold decides. Less than 1 is calibrated by
+                how often the rule was right.
             rank: Whose fault it is; by default the recording process. Rank 0 also receives findings about other ranks.
         """
         order = max(self.model.order(site), 0) if position is None else position

@@ -1,9 +1,10 @@
 """The table of collectors: each is one quantity, the moment it waits for, and the columns it fills.
 
-Three kinds, told apart by the moment:
+The moment decides how it is called:
 
     forward, backward          `measure(address, size, code, out_address)` fills one row, straight in a hook
-    before_step, after_step    `collect(view)` returns the rows of all parameters, or scalars, in one call
+    before_step, after_step    `collect(step)` returns the rows of all parameters, or scalars, in one call; at the steps
+                               at which it is due, `collect.prepare(step)` comes before the update, if there is one
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from ...storage.errors import nearest
+from ..collectors.collector import COLLECTORS
 from .cadence import Cadence
 from .config import Config
 from .config_fields import plain
@@ -82,6 +83,8 @@ def _sentence(error: _Error) -> str:
         known = list(model_at(path[:-1]).model_fields)
         if model_at(path[:-1]) is Dump and path[-1] in Cadence.model_fields:
             return f"unknown key {key!r}; write it below `when`, as when: {{{path[-1]}: {shortened(error['input'])}}}"
+        if len(path) == 1 and (subject := _subject(str(path[-1]))):
+            return f"unknown key {key!r}; for the subject write subjects: {{{subject}: {shortened(error['input'])}}}"
         every = f"; there are {', '.join(known)}"
         return f"unknown key {key!r}{nearest(str(path[-1]), known) or every}"
     if kind == "invalid_key" or (is_key and kind != "value_error"):
@@ -95,6 +98,11 @@ def _sentence(error: _Error) -> str:
     if path and path[-1] in UNION_KEYS:
         kind = UNION_KEYS[str(path[-1])][0]
     return f"{key} must be {expected}, got {shortened(error['input'])}{suggestion(kind, path, error)}"
+
+
+def _subject(key: str) -> str | None:
+    """Return the subject that a key names, in the singular or in the plural."""
+    return next((name for name in (key, key.removesuffix("s")) if name in COLLECTORS and name != "histogram"), None)
 
 
 def _expected(kind: str, path: Sequence[str | int], error: _Error) -> str:

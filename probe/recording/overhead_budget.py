@@ -33,8 +33,8 @@ from .whole_tensors import WholeTensors
 
 _log = logging.getLogger(__name__)
 
-#: Steps of a kind that one decision compares, the largest factor, and the part of the limit from which on a factor stays
-#: as it is. Our choice: nine steps bear four outliers; 1024 is one step in a thousand.
+#: Steps of a kind that one decision compares, the largest factor, and the part of the limit above which a factor
+#: stays as it is. Our choice: nine steps bear four outliers; 1024 is one step in a thousand.
 _STEPS, _MOST, _HYSTERESIS = 9, 1024, 0.75
 _COMPARED: Final = 3 * (_STEPS + 1)
 #: What is left of the budget for idle steps, which no comparison sees: measured as 1 to 2 % of steps of a millisecond;

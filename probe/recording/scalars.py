@@ -17,7 +17,7 @@ def numbers_in(scalars: Mapping[Any, Any]) -> tuple[dict[str, float], list[str]]
             )
             continue
         try:
-            values[name] = float(value)
+            values[name] = float(value.detach() if hasattr(value, "detach") else value)  # torch warns of a gradient
         except OverflowError:
             said.append(f"scalar {name!r} must be one number that a float can hold, got a larger one; it is left out")
         except (TypeError, ValueError, RuntimeError):

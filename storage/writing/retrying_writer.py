@@ -1,6 +1,7 @@
 """Writes to a store that may be gone, full or locked, and retries with every batch."""
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -15,6 +16,13 @@ _PIECES = 4
 
 #: Findings that are kept for a store that cannot be written.
 _MOST_UNWRITTEN = 1000
+
+
+def _in_words(finding: Finding) -> str:
+    """Return cause, site, step and explanation; do not repeat a step that the explanation names."""
+    is_named = re.search(rf"\bstep {finding.first_step}\b", finding.explanation)
+    since = "" if is_named else f" since step {finding.first_step}"
+    return f"{finding.cause} at {display_site(finding.site)}{since}: {finding.explanation}"
 
 
 class RetryingWriter:
@@ -70,15 +78,7 @@ class RetryingWriter:
         """Keep the findings, and log each warning and error once for users who only watch the terminal."""
         for finding in findings:
             if finding.severity != "info" and finding.key not in self._logged:
-                site, explanation = display_site(finding.site), finding.explanation
-                _log.warning(
-                    "run %s: %s at %s since step %d: %s",
-                    self.run.name,
-                    finding.cause,
-                    site,
-                    finding.first_step,
-                    explanation,
-                )
+                _log.warning("run %s: %s", self.run.name, _in_words(finding))
             self.found.append(finding)
             self._logged.add(finding.key)
 

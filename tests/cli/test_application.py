@@ -1,8 +1,10 @@
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import mindscope
 import pytest
 
 
@@ -59,3 +61,12 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert b"Traceback" not in child.stderr.read()
     child.stderr.close()
     child.wait()
+
+
+def test_a_warning_of_ours_is_shown_without_our_source(
+    command: Callable, run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)  # restored after the test
+    command("runs", run_folder)
+    assert warnings.formatwarning("call eval()", UserWarning, mindscope.__file__, 1) == "WARNING: call eval()\n"
+    assert "train.py:7: UserWarning: odd" in warnings.formatwarning("odd", UserWarning, "train.py", 7, "")

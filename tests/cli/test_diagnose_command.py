@@ -1,9 +1,10 @@
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from mindscope.storage import StepRecord, open_store
+from mindscope.storage import Outcome, StepRecord, open_store
 
 
 def test_diagnose_tells_the_verdict(command: Callable, run_folder: Path) -> None:
@@ -91,6 +92,41 @@ def test_conditions_are_put_to_a_run_that_is_over(command: Callable, nan_folder:
     assert [one["cause"] for one in json.loads(told.out)["findings"]] == ["watchpoint"]
     none = command("diagnose", "--store", nan_folder, "--watch", "scalar/loss < -1e9")
     assert (none.code, none.out) == (0, "the conditions hold nowhere in the recorded data\n")
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [("nan @ haed", "matches none of"), ("scalar/lss > 3", "has not recorded it; did you mean 'scalar/loss'?")],
+    ids=["site", "metric"],
+)
+def test_a_condition_that_names_nothing_of_the_run_is_wrong_use(
+    command: Callable, nan_folder: Path, condition: str, words: str
+) -> None:
+    told = command("diagnose", "--store", nan_folder, "--watch", condition)
+    assert told.code == 2
+    assert words in told.err
+
+
+def test_an_evaluation_is_not_diagnosed_as_a_training(command: Callable, tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        writer = store.begin_run("attacked", kind="evaluation")
+        writer.write_outcomes([Outcome("pgd", "linf", 0.1, 0.25, 8), Outcome("privacy rdp", "", 1.712, math.nan, 0)])
+        writer.close()
+    assert "an evaluation, not a training; `mindscope show" in command("diagnose", "attacked", "--store", tmp_path).out
+    shown = command("show", "attacked", "--store", tmp_path)
+    rows = [line.split() for line in shown.out.splitlines()]
+    assert ["pgd", "linf", "0.1", "0.250", "8"] in rows
+    assert ["privacy", "rdp", "1.712"] in rows
+    assert "no findings" not in shown.out
+    assert len(json.loads(command("show", "attacked", "--store", tmp_path, "--json").out)["outcomes"]) == 2
+
+
+def test_a_training_whose_optimizer_never_stepped_is_asked_for_it(command: Callable, tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        writer = store.begin_run("forgotten")
+        writer.write([StepRecord(0, 0.0, scalars={"loss": 1.0}), StepRecord(0, 1.0, 1, scalars={"loss": 1.0})])
+        writer.close()
+    assert "did the watched optimizer step" in command("diagnose", "forgotten", "--store", tmp_path).out
 
 
 def test_of_a_run_without_a_step_it_is_said_once_that_rules_could_not_run(command: Callable, tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_looking_at_a_script_that_watches_its_model_itself_shows_it_and_leaves_n
     told = command("sites", "--json", script)
     assert told.code == 0, told.err
     assert [one["site"] for one in json.loads(told.out)["sites"]] == ["0", "1", ""]
-    assert "nothing was recorded" not in told.err
+    assert "no step was recorded" not in told.err
     told = command("doctor", "--json", script)
     assert json.loads(told.out)["steps"] == 2, told.err
     assert [path.name for path in Path().iterdir()] == [script]

@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -140,11 +141,23 @@ def test_after_a_flush_every_finished_step_can_be_read(watched):
     assert monitor.fault is None
 
 
+def test_a_loss_that_needs_a_gradient_is_logged_without_a_warning(watched):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    monitor, model, optimizer, store = watched
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        monitor.log(mine=torch.ones((), requires_grad=True) * 2)
+    train(model, optimizer, 1)
+    monitor.flush()
+    (record,) = store.replay(monitor.run.id)
+    assert record.scalars["mine"] == 2.0
+
+
 def test_a_monitor_that_saw_no_step_says_so(caplog):
     model = network()
     with caplog.at_level(logging.WARNING, "mindscope.probe"), watch(model, store=open_store("memory:")):
         pass
-    assert "nothing was recorded" in caplog.text
+    assert "no step was recorded" in caplog.text
 
 
 def test_a_first_due_step_without_activations_is_noted(watched):

@@ -22,6 +22,7 @@ from mindscope.storage import (
     open_store,
 )
 from mindscope.storage.records import joined
+from mindscope.storage.writing.retrying_writer import RetryingWriter
 
 from tests.storage.samples import finding, layout, walk
 
@@ -296,3 +297,20 @@ def test_settling_waits_for_the_listeners_and_not_for_the_store() -> None:
     gate.open.set()
     assert queue.close()
     assert queue.settle(0.0)
+
+
+@pytest.mark.parametrize(
+    ("explanation", "line"),
+    [
+        ("the weights stand still", "run r: stuck at head since step 3: the weights stand still"),
+        ("since step 3 nothing moves", "run r: stuck at head: since step 3 nothing moves"),
+        ("step 30 was fine", "run r: stuck at head since step 3: step 30 was fine"),
+    ],
+    ids=["no step", "that step", "another step"],
+)
+def test_a_logged_finding_names_its_first_step_once(caplog, explanation: str, line: str) -> None:
+    finding = Finding("stuck", "stuck", "warning", 5, 3, "head", "weight/std", {}, explanation, "advice")
+    with open_store("memory:") as store:
+        writer = RetryingWriter(store.begin_run("r"))
+        writer.report([finding, finding])
+    assert caplog.messages == [line]

@@ -76,3 +76,14 @@ def test_a_model_that_returns_no_logits_is_refused(output, message):
     network.logits = lambda inputs: output(ClosedForm.pullback(network, inputs, np.zeros_like)[0])
     with pytest.raises(InvalidModel, match=message):
         evaluate(model(network), X, Y, [0.1])
+
+
+def test_a_model_in_single_precision_refuses_double_with_a_remedy():
+    network = linear(classes=3)
+
+    def logits(inputs):
+        raise RuntimeError("expected Float but got Double")
+
+    network.logits = logits
+    with pytest.raises(InvalidInput, match=r"got Double; if the model computes in float32, cast x: x.astype"):
+        PGD()(model(network), X.astype(np.float64), Y, epsilons=[0.1])

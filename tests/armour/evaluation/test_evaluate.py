@@ -163,7 +163,7 @@ def test_the_table_has_a_line_for_each_attack():
     assert lines[1].split() == ["attack", "0", "0.1"]
     assert [line.split()[0] for line in lines[2:5]] == ["fgsm", "pgd", WORST_CASE]
     assert {len(line) for line in lines[1:5]} == {len(lines[1])}
-    assert lines[5].startswith("half of the samples fall within 0.")
+    assert lines[5].startswith("half of the samples are misclassified within epsilon 0.")
 
 
 def test_the_gap_to_plain_pgd_and_the_nearest_examples_are_told():

@@ -211,6 +211,32 @@ def test_the_weights_and_generators_that_two_runs_began_with_are_compared():
     assert compared(begun("aa", "xx"), training(3)).differences == ()
 
 
+def test_runs_that_recorded_different_parameters_are_compared_by_those_in_common():
+    def begun(sites, norm, first="a"):
+        blocks = [Block(Layout("gradient", sites, ("l2_norm",), ("float64",)), np.ones((len(sites), 1)))]
+        each = {site: first if site == "embed" else site for site in sites}
+        data = {"checksum": "".join(each.values()), "parameters": each}
+        scalars = {"gradient_norm": norm, "loss": 1.0}
+        return [StepRecord(0, 0.0, blocks=blocks, scalars=scalars, events=(Event("initial_checksum", 0, data=data),))]
+
+    found = compared(begun(("embed",), 1.0), begun(("embed", "head"), 1.4))
+    assert (found.verdict, found.differences) == ("identical", ())
+    found = compared(begun(("embed", "head"), 1.0), begun(("embed", "head"), 1.4))
+    assert found.first.metric == "scalar/gradient_norm"
+    found = compared(begun(("embed",), 1.0), begun(("embed", "head"), 1.0, first="b"))
+    assert found.differences[0].note == "1 of the 1 parameters that both recorded differ"
+
+
+def test_values_that_depend_on_earlier_ones_are_compared_only_if_both_runs_have_these():
+    def looked(steps, last):
+        layout = Layout("activation/units", ("embed",), ("dead_share",), ("float64",))
+        blocks = {step: [Block(layout, np.full((1, 1), last if step == 4 else 0.0))] for step in steps}
+        return [StepRecord(step, step, blocks=tuple(blocks.get(step, ())), scalars={"loss": 1.0}) for step in range(5)]
+
+    assert compared(looked((0, 2, 4), 0.0), looked((0, 3, 4), 0.5)).verdict == "identical"
+    assert compared(looked((0, 2, 4), 0.0), looked((0, 2, 4), 0.5)).first.metric == "activation/units/dead_share"
+
+
 def test_generators_that_nobody_seeded_share_a_line():
     def begun(start):
         first, *rest = training(3)

@@ -59,6 +59,7 @@ def test_a_list_of_subjects_switches_the_others_off():
     ("fields", "words"),
     [
         ({"evry": 2}, r"unknown key 'evry'; did you mean 'every'"),
+        ({"activations": 3}, r"unknown key 'activations'; for the subject write subjects: {activation: 3}$"),
         ({"subjects": {"activations": 2}}, r"no subject 'activations'; did you mean 'activation'"),
         (
             {"subjects": {"activation": {"frist": 2}}},
