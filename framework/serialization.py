@@ -106,10 +106,10 @@ def load_param_into_net(
     faults = [("of another shape", misshapen)]
     if strict:
         faults += [("missing", missing), ("extra", extra)]
-    told = [f"{len(names)} {what}: {', '.join(names)}" for what, names in faults if names]
-    if told:
+    mismatches = [f"{len(names)} {what}: {', '.join(names)}" for what, names in faults if names]
+    if mismatches:
         raise CheckpointError(
-            f"these parameters do not fit {type(net).__name__}: {'; '.join(told)}"
+            f"these parameters do not fit {type(net).__name__}: {'; '.join(mismatches)}"
             + ("; pass strict=False to load those that do" if strict and not misshapen else "")
         )
     for name, parameter in own.items():

@@ -169,9 +169,9 @@ class Monitor:
         if self._standby.wants_findings:
             self._writer.settle()
             self._standby.conclude(self._writer.findings)
-        said = "" if error is None else f"{type(error).__name__}: {error}".removesuffix(": ")
+        message = "" if error is None else f"{type(error).__name__}: {error}".removesuffix(": ")
         state = "finished" if error is None else "failed"
-        self._writer.close(state, said, events=last)  # type: ignore[arg-type]
+        self._writer.close(state, message, events=last)  # type: ignore[arg-type]
 
     def retire(self) -> None:
         """Remove the hooks and end the run as it is, without a warning if nothing was recorded."""

@@ -4,7 +4,7 @@ Captured graphs mark every output of every cell. `observe_cells` asks that the m
 operations; all others are dropped by the optimiser. Nothing else in the graph changes, so losses keep their bits.
 
     handle = observe_cells(lambda site, cell: site.startswith("blocks."), make_tap)
-    step(x, y)            # compiled anew, once; the taps are called while the compiled graph runs
+    step(x, y)            # compiled anew, once; the hooks are called while the compiled graph runs
     handle.remove()       # and the functions run as they were compiled before
 
 This interface is frozen: monitors are built on it.
@@ -23,7 +23,7 @@ __all__ = ["insert_observers", "observe_cells", "observer_set"]
 
 #: Whether a cell is watched: `select(site, cell)`, its site counted from the outermost cell that runs.
 Select = Callable[[str, Cell], bool]
-#: The tap for one output: `make_tap(site, cell, call, index)`; None watches nothing there.
+#: The hook for one output: `make_tap(site, cell, call, index)`; None watches nothing there.
 MakeTap = Callable[[str, Cell, int, int], "ObservationHook | None"]
 
 #: `(select, make_tap)` of those attached now, by number.
@@ -36,7 +36,7 @@ def observe_cells(select: Select, make_tap: MakeTap) -> Handle:
     Args:
         select: Called with the site and the cell when a function is compiled.
         make_tap: Called once for each watched output when a function is compiled: with site, cell, the number of the
-            call (cells that are called several times in one run) and the index of the output. The tap's `value(array)`
+            call (cells that are called several times in one run) and the index of the output. The hook's `value(array)`
             is called with the output whenever the function runs, `gradient(array)` with its gradient if one is taken.
 
     Returns:
@@ -60,23 +60,23 @@ def insert_observers(graph: Graph) -> Graph:
     selected."""
     if not OBSERVERS:
         return graph
-    taps: dict[tuple[int, int, int], list[ObservationHook]] = {}
+    hooks: dict[tuple[int, int, int], list[ObservationHook]] = {}
 
-    def taps_of(node: Apply) -> list[ObservationHook]:
+    def hooks_of(node: Apply) -> list[ObservationHook]:
         place = node.attributes
         key = (id(place["cell"]), place["call"], place["index"])
-        if key not in taps:
+        if key not in hooks:
             found = [make(node.where.site, place["cell"], place["call"], place["index"]) for make in OBSERVERS.values()]
-            taps[key] = [tap for tap in found if tap is not None]
-        return taps[key]
+            hooks[key] = [hook for hook in found if hook is not None]
+        return hooks[key]
 
     def watched(node: Apply, inputs: list[Node], home: Graph) -> Node | None:
         twin = {"mark": "observe", "mark_gradient": "observe_gradient"}.get(getattr(_applied(node), "name", ""))
         if twin is None:
             return None
         result = inputs[1]
-        for tap in taps_of(node):
-            result = home.apply(PRIMITIVES[twin], result, where=node.where, tap=tap)
+        for hook in hooks_of(node):
+            result = home.apply(PRIMITIVES[twin], result, where=node.where, hook=hook)
         return result
 
     return rebuild(graph, watched)

@@ -107,8 +107,8 @@ class MixtureOfExperts(Cell):
         order = argsort(chosen)
         counts = bincount(chosen, self.experts)
         of_token = floor_divide(order, self.top_k)
-        told = self._experts(gather(tokens, of_token), counts)
-        weighted = told * gather(gates.reshape(-1), order).reshape(-1, 1)
+        outputs = self._experts(gather(tokens, of_token), counts)
+        weighted = outputs * gather(gates.reshape(-1), order).reshape(-1, 1)
         y = scatter_add(weighted, of_token, tokens.shape[0]).reshape(x.shape)
         share = counts.astype(belief.dtype) / chosen.shape[0]
         balance = (share * mean(belief, 0)).sum() * self.experts

@@ -136,11 +136,11 @@ class Attachment:
             return None
 
     def _tell(self, state: str, step: int, why: str) -> None:
-        said = TrainingState(state, step, why, self._obeyed, self._answer)
+        message = TrainingState(state, step, why, self._obeyed, self._answer)
         try:
-            self._control_channel.post(STATE, asdict(said))
+            self._control_channel.post(STATE, asdict(message))
         except StoreError as error:
-            _log.warning("the state of the training cannot be told: %s", error)
+            _log.warning("the state of the training cannot be posted: %s", error)
 
     def _shown(self, subject: str, sites: str) -> dict[str, object]:
         if subject not in ("weight", "gradient"):

@@ -21,7 +21,7 @@ from ..kernels import NO_MORE, STATISTICS, USUAL_BINS, Arrays, Bins, More
 from ..quantities.noise_scale import MicroBatches
 from ..quantities.step_clock import StepTime
 
-Moment = Literal["forward", "backward", "before_step", "after_step"]
+Stage = Literal["forward", "backward", "before_step", "after_step"]
 
 
 class View(Protocol):
@@ -181,7 +181,7 @@ class Collector:
     """
 
     name: str
-    at: Moment
+    at: Stage
     columns: tuple[str, ...]
     doc: str
     measure: Measure | None = None
@@ -197,7 +197,7 @@ _Built = TypeVar("_Built", bound=Callable[[], Collect])
 
 
 def collector(
-    name: str, *, at: Moment, columns: tuple[str, ...] = (), is_optional: bool = False, pace: int = 1
+    name: str, *, at: Stage, columns: tuple[str, ...] = (), is_optional: bool = False, pace: int = 1
 ) -> Callable[[_Built], _Built]:
     """Register a class whose instances are `Collect` in the table, under this name.
 
@@ -216,7 +216,7 @@ def array_collector(
     name: str,
     measure: Measure | None,
     *,
-    at: Moment,
+    at: Stage,
     columns: tuple[str, ...],
     doc: str,
     is_optional: bool = False,

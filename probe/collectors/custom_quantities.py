@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...storage.errors import nearest
 from ...storage.metric_series import display_site
 from ..aside import same_random_numbers
-from .collector import COLLECTORS, Collected, Collector, Moment, SiteRows, Step
+from .collector import COLLECTORS, Collected, Collector, SiteRows, Stage, Step
 
 #: The statistic of a quantity that is one number.
 VALUE: Final = ("value",)
@@ -33,7 +33,7 @@ class Quantity:
 
     name: str
     function: Callable[[Any], Any]
-    at: Moment
+    at: Stage
     sites: tuple[str, ...] | None
 
     @property
@@ -122,7 +122,7 @@ _Function = TypeVar("_Function", bound=Callable[[Any], Any])
 
 
 def quantity(
-    name: str, *, at: Moment = "after_step", sites: str | Sequence[str] | None = None
+    name: str, *, at: Stage = "after_step", sites: str | Sequence[str] | None = None
 ) -> Callable[[_Function], _Function]:
     """Register a function as a collector: monitors that begin from now on record what it returns.
 
@@ -146,8 +146,8 @@ def quantity(
     Raises:
         ValueError: The name belongs to a collector, or to another function; the moment is unknown.
     """
-    if at not in get_args(Moment):
-        raise ValueError(f"quantity {name!r}: at must be one of {', '.join(get_args(Moment))}, got {at!r}")
+    if at not in get_args(Stage):
+        raise ValueError(f"quantity {name!r}: at must be one of {', '.join(get_args(Stage))}, got {at!r}")
     patterns = (sites,) if isinstance(sites, str) else None if sites is None else tuple(sites)
     if patterns is None and at in ("forward", "backward"):
         patterns = ("*",)

@@ -330,7 +330,9 @@ class Update:
         if now.remote:
             now = _weights(step)
         if (now is not self._known or now.remote) and not self._fits(now):
-            raise RuntimeError("the parameters changed their shapes or dtypes inside the step; updates cannot be told")
+            raise RuntimeError(
+                "the parameters changed their shapes or dtypes inside the step; updates cannot be computed"
+            )
         more = step.more
         here = replace(now, remote={}) if now.remote else now
         changes = _changes(here, self._addresses) if more.flags else None

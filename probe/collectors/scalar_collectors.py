@@ -167,5 +167,5 @@ RANKS = array_collector(
     `rank_reduction` and `rank_times`. Compared are at most 64 ranks and the parameters that every rank holds whole, not
     those that are sharded or split among them. Costs, in a step that is due, a read of the weights, two of the
     gradients and about 2 us a parameter; on rank 0 about 0.1 ms for every other rank. Weights and gradients on an
-    accelerator are measured there, and told one step later. Nothing where there is one process.""",
+    accelerator are measured there, and recorded one step later. Nothing is recorded if there is one process.""",
 )

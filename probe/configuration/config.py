@@ -26,7 +26,7 @@ watchpoints:                  # conditions of your own; `storage/watch_condition
   - gradient/l2_norm @ decoder.* > 10 for 3 steps
   - {when: "nan @ *", name: any NaN, severity: error, pause: true}
 on_finding: stop              # or checkpoint, skip_step, callback, pause; `reactions.py` shows how
-webhook: {url: "https://example.org/hook", severity: error, timeout_s: 5}   # is told of findings in small JSON bodies
+webhook: {url: "https://example.org/hook", severity: error, timeout_s: 5}   # gets findings in small JSON bodies
 budget: 3%                    # what tensors may cost the training; they are thinned to stay below, scalars are not
 """
 
@@ -147,7 +147,7 @@ class Config(Section):
         watchpoints: Conditions that are checked at every record and reported like findings.
         on_finding: What the training does about findings; whatever it is, they are judged in step with the training,
             which then waits for the rules.
-        webhook: Who is told of findings; the address itself is not recorded.
+        webhook: Who gets the findings; the address itself is not recorded.
         budget: Cost of recording tensors that is allowed, as a share of the training's own time; `"3%"` is 0.03. None
             for any. 1 is refused, for it may mean a hundredth as well as all of it.
     """

@@ -1,4 +1,4 @@
-"""What a user logs: names and numbers, and what is said of anything else."""
+"""What a user logs: names and numbers, and a message for anything else."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,20 +9,22 @@ __all__ = ["numbers_in"]
 def numbers_in(scalars: Mapping[Any, Any]) -> tuple[dict[str, float], list[str]]:
     """Return the numbers by their names, and a sentence for each entry that is left out."""
     values: dict[str, float] = {}
-    said: list[str] = []
+    mistakes: list[str] = []
     for name, value in scalars.items():
         if not _is_name(name):
-            said.append(
+            mistakes.append(
                 f"the name of a scalar must be a non-empty string that can be encoded, got {name!r}; it is left out"
             )
             continue
         try:
             values[name] = float(value.detach() if hasattr(value, "detach") else value)  # torch warns of a gradient
         except OverflowError:
-            said.append(f"scalar {name!r} must be one number that a float can hold, got a larger one; it is left out")
+            mistakes.append(
+                f"scalar {name!r} must be one number that a float can hold, got a larger one; it is left out"
+            )
         except (TypeError, ValueError, RuntimeError):
-            said.append(f"scalar {name!r} must be one number, got {type(value).__name__}; it is left out")
-    return values, said
+            mistakes.append(f"scalar {name!r} must be one number, got {type(value).__name__}; it is left out")
+    return values, mistakes
 
 
 def _is_name(name: object) -> bool:

@@ -25,9 +25,14 @@ class TorchModuleHooks:
         sees_inputs: Whether there are hooks before the modules, too.
     """
 
-    def __init__(self, recorder: Recorder, places: ModuleSites, taps: OutputHooks, model: Any) -> None:
-        self._recorder, self._places, self._taps, self._model = recorder, places, taps, model
-        self._inputs = InputHooks(recorder, ACCESS, taps.counts)
+    def __init__(self, recorder: Recorder, module_sites: ModuleSites, output_hooks: OutputHooks, model: Any) -> None:
+        self._recorder, self._module_sites, self._output_hooks, self._model = (
+            recorder,
+            module_sites,
+            output_hooks,
+            model,
+        )
+        self._inputs = InputHooks(recorder, ACCESS, output_hooks.counts)
         self.sees_inputs = self._inputs.is_wanted
         self._handles: dict[str, ForwardHandle] = {}
         self._sites = SiteHooks(recorder, self._register, self._is_ours_alone)
@@ -40,7 +45,7 @@ class TorchModuleHooks:
 
     def watch(self, sites: Sequence[str]) -> None:
         """Watch these sites, and no others."""
-        self._sites.watch(site for site in sites if self._places.is_visible(self._places.modules[site]))
+        self._sites.watch(site for site in sites if self._module_sites.is_visible(self._module_sites.modules[site]))
 
     def watch_inside(self, sites: Sequence[str], named: Mapping[str, Any]) -> None:
         """Register the hooks on single parameters, and on modules of a kind of their own.
@@ -50,12 +55,12 @@ class TorchModuleHooks:
         """
         for handle in self._inside:
             handle.remove()
-        recorder, places, counts = self._recorder, self._places, self._taps.counts
-        seen = [site for site in sites if places.is_visible(places.modules[site])]
+        recorder, module_sites, counts = self._recorder, self._module_sites, self._output_hooks.counts
+        seen = [site for site in sites if module_sites.is_visible(module_sites.modules[site])]
         self._inside = [
             *watch_local_gradients(named.items(), ACCESS, recorder),
             *watch_micro_batches(named.items(), ACCESS, recorder),
-            *watch_quantities(recorder, counts, places.modules, seen, places.hooked, self._is_ours_alone),
+            *watch_quantities(recorder, counts, module_sites.modules, seen, module_sites.hooked, self._is_ours_alone),
         ]
 
     def exchange(self, sites: Sequence[str], changed: Collection[str], named: Mapping[str, Any]) -> None:
@@ -80,23 +85,23 @@ class TorchModuleHooks:
         """Register the hooks of a site; again, they come before those that others have registered since."""
         if is_again:  # which is only where there is one
             return self._handles[site].put_back()
-        module = self._places.hooked(self._places.modules[site])
-        after = self._handles[site] = ForwardHandle(module, OutputHook(self._taps, site, self._model))
+        module = self._module_sites.hooked(self._module_sites.modules[site])
+        after = self._handles[site] = ForwardHandle(module, OutputHook(self._output_hooks, site, self._model))
         if not self.sees_inputs:
             return after
         return Several([after, module.register_forward_pre_hook(Hook(self._inputs.hook(site)), with_kwargs=True)])
 
     def _is_ours_alone(self, site: str) -> bool:
         """Return whether hooks can be removed and registered again without another order or a recompilation."""
-        if self._places.is_compiled or self.sees_inputs:
+        if self._module_sites.is_compiled or self.sees_inputs:
             return False
-        hooks = self._places.hooked(self._places.modules[site])._forward_hooks
+        hooks = self._module_sites.hooked(self._module_sites.modules[site])._forward_hooks
         return all(map(isinstance, hooks.values(), repeat(Hook)))
 
 
 def watch_entrances(
     recorder: Recorder,
-    places: ModuleSites,
+    module_sites: ModuleSites,
     opening: OpeningHook,
     batches: Callable[..., None] | None,
     *,
@@ -109,7 +114,7 @@ def watch_entrances(
         batches: Sees what the model is called with; None for nobody.
         may_rest: False where hooks of ours on the same modules stay on, which these must come before.
     """
-    entrances, due = [*places.entrances()], recorder.due
+    entrances, due = [*module_sites.entrances()], recorder.due
     hooks: list[tuple[Hook, bool]] = [(opening, False)]
     if batches is not None:
         hooks.append((Hook(batches), True))
@@ -117,7 +122,7 @@ def watch_entrances(
         [_put(entrance, hook, has_keywords) for entrance in entrances for hook, has_keywords in hooks],
         is_needed=lambda: not due.is_idle_for_long,
         rests=lambda: due.is_idle_for_long,
-        may_rest=lambda: may_rest and not places.is_compiled and _are_ours_alone(entrances),
+        may_rest=lambda: may_rest and not module_sites.is_compiled and _are_ours_alone(entrances),
     )
     due.subscribe(resting.follow, of=frozenset())
     return resting
