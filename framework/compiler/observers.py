@@ -3,7 +3,7 @@
 Captured graphs mark every output of every cell. `observe_cells` asks that the marks it selects become `observe`
 operations; all others are dropped by the optimiser. Nothing else in the graph changes, so losses keep their bits.
 
-    handle = observe_cells(lambda site, cell: site.startswith("blocks."), make_tap)
+    handle = observe_cells(lambda site, cell: site.startswith("blocks."), make_hook)
     step(x, y)            # compiled anew, once; the hooks are called while the compiled graph runs
     handle.remove()       # and the functions run as they were compiled before
 
@@ -23,19 +23,19 @@ __all__ = ["insert_observers", "observe_cells", "observer_set"]
 
 #: Whether a cell is watched: `select(site, cell)`, its site counted from the outermost cell that runs.
 Select = Callable[[str, Cell], bool]
-#: The hook for one output: `make_tap(site, cell, call, index)`; None watches nothing there.
-MakeTap = Callable[[str, Cell, int, int], "ObservationHook | None"]
+#: The hook for one output: `make_hook(site, cell, call, index)`; None watches nothing there.
+MakeHook = Callable[[str, Cell, int, int], "ObservationHook | None"]
 
-#: `(select, make_tap)` of those attached now, by number.
+#: `(select, make_hook)` of those attached now, by number.
 OBSERVERS: dict[int, Callable[[str, Cell, int, int], "ObservationHook | None"]] = {}
 
 
-def observe_cells(select: Select, make_tap: MakeTap) -> Handle:
+def observe_cells(select: Select, make_hook: MakeHook) -> Handle:
     """Return a handle on hooks that watch, in every compiled function, the outputs of the cells that `select` chooses.
 
     Args:
         select: Called with the site and the cell when a function is compiled.
-        make_tap: Called once for each watched output when a function is compiled: with site, cell, the number of the
+        make_hook: Called once for each watched output when a function is compiled: with site, cell, the number of the
             call (cells that are called several times in one run) and the index of the output. The hook's `value(array)`
             is called with the output whenever the function runs, `gradient(array)` with its gradient if one is taken.
 
@@ -45,7 +45,7 @@ def observe_cells(select: Select, make_tap: MakeTap) -> Handle:
     """
 
     def expand(site: str, cell: Cell, call: int, index: int) -> "ObservationHook | None":
-        return make_tap(site, cell, call, index) if select(site, cell) else None
+        return make_hook(site, cell, call, index) if select(site, cell) else None
 
     return Handle(OBSERVERS, expand)
 

@@ -1,6 +1,6 @@
 """Identities that show what flows through them: the value on the way forward, the gradient on the way back.
 
-observe     shows both to a tap
+observe     shows both to a hook
 mark        shows nothing: it names an output of a cell in a captured graph, where observers may be inserted
 show        hands tensors to a hook and passes on what that returns, for hooks of compiled functions
 """
@@ -25,36 +25,36 @@ class ObservationHook(Protocol):
         """Receive the gradient, if one comes back."""
 
 
-def _show_value(x: Array, *, tap: ObservationHook) -> Array:
+def _show_value(x: Array, *, hook: ObservationHook) -> Array:
     if not is_recomputing():
-        tap.value(x)
+        hook.value(x)
     return x
 
 
-def _show_gradient(g: Array, *, tap: ObservationHook) -> Array:
-    tap.gradient(g)
+def _show_gradient(g: Array, *, hook: ObservationHook) -> Array:
+    hook.gradient(g)
     return g
 
 
 _observe: Primitive = Primitive(
     "observe",
     _show_value,
-    lambda x, *, tap: x,
-    (lambda g, _, x, *, tap: _observe_gradient(g, tap=tap),),
+    lambda x, *, hook: x,
+    (lambda g, _, x, *, hook: _observe_gradient(g, hook=hook),),
     is_effect=True,
 )
 _observe_gradient: Primitive = Primitive(
     "observe_gradient",
     _show_gradient,
-    lambda g, *, tap: g,
-    (lambda gg, _, g, *, tap: gg,),
+    lambda g, *, hook: g,
+    (lambda gg, _, g, *, hook: gg,),
     is_effect=True,
 )
 
 
-def observe(x: Tensor, tap: ObservationHook) -> Tensor:
-    """Return the same values; the tap sees them, and their gradient."""
-    return _observe(x, tap=tap)
+def observe(x: Tensor, hook: ObservationHook) -> Tensor:
+    """Return the same values; the hook sees them, and their gradient."""
+    return _observe(x, hook=hook)
 
 
 #: `mark(x, cell=, call=, index=)` is x, output `index` of call number `call` of a cell.

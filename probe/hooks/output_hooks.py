@@ -15,7 +15,7 @@ from ..tensor_access import MOST_TENSORS, Access, Place, Tensor, Unsupported, te
 
 
 class CompiledOutputHook:
-    """A tap on one output inside a compiled function: values are seen by hooks, gradients have no tensor to hook on."""
+    """A hook on one output inside a compiled function: forward hooks see its values, and its gradient has no tensor."""
 
     __slots__ = ("_access", "_recorder", "_row")
 

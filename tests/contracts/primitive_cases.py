@@ -183,8 +183,8 @@ CASES: dict[str, list[Case]] = {
         Case((real(2, 3),), lambda x, number, side: x, {"number": 0, "side": s}) for s in ("in", "out", "back")
     ],
     "mark_gradient": [Case((real(2, 3),), lambda g, cell, call, index: g, {"cell": None, "call": 0, "index": 0})],
-    "observe": [Case((real(2, 3),), lambda x, tap: x, {"tap": _Tap()})],
-    "observe_gradient": [Case((real(2, 3),), lambda x, tap: x, {"tap": _Tap()})],
+    "observe": [Case((real(2, 3),), lambda x, hook: x, {"hook": _Tap()})],
+    "observe_gradient": [Case((real(2, 3),), lambda x, hook: x, {"hook": _Tap()})],
     "power": [
         Case((real(2, 3, low=0.2), real(2, 3)), np.power),
         Case((real(2, 3), 3), np.power),

@@ -268,7 +268,7 @@ class _Segment:
         sources = self._sources(node)
         if not sources or not isinstance(node, Apply):
             return node
-        if node.applies("observe"):  # the tap saw it the first time
+        if node.applies("observe"):  # the hook saw it the first time
             return self._copies[node.inputs[1]]
         return Apply(self._graph, [self._copies[x] for x in sources], node.type, node.attributes, node.where)
 

@@ -195,7 +195,7 @@ def test_an_observed_gradient_is_shown_and_a_mark_has_one():
 
     g = Graph("g")
     x = g.add_parameter(F64, "x")
-    y = op(g, "mark", op(g, "observe", op(g, "sin", x), tap=Tap()), cell="head", call=0, index=0)
+    y = op(g, "mark", op(g, "observe", op(g, "sin", x), hook=Tap()), cell="head", call=0, index=0)
     g.output = op(g, "multiply", y, 3.0)
     both = grad_graph(g, [0])
     evaluate(both, [np.array(0.5)])

@@ -83,8 +83,8 @@ def test_an_observer_is_shown_each_value_once():
         def gradient(self, array):
             seen.append("gradient")
 
-    tap = Tap()
-    block = recompute(lambda x: ops.exp(ops.observe(ops.tanh(x), tap)))
+    hook = Tap()
+    block = recompute(lambda x: ops.exp(ops.observe(ops.tanh(x), hook)))
     found = jit(value_and_grad(lambda x: block(x).sum()), capture_mode="trace")(Tensor(np.zeros(3)))
     assert seen == ["value", "gradient"]
     np.testing.assert_array_equal(found[1].numpy(), np.ones(3))

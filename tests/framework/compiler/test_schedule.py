@@ -120,7 +120,7 @@ def test_effects_keep_their_order_and_what_they_see():
     assert len(effects) >= 6
     assert [node for node in schedule(nodes, graph.result, _is_view) if has_effect(node)] == effects
     found = jit(fn, capture_mode="trace")(Tensor(np.arange(8.0)))
-    assert [name for name, _ in seen] == [node.attributes["tap"].name for node in effects if node.applies("observe")]
+    assert [name for name, _ in seen] == [node.attributes["hook"].name for node in effects if node.applies("observe")]
     np.testing.assert_array_equal(found[-1].numpy(), 0.0)
 
 

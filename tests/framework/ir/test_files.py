@@ -185,7 +185,7 @@ def test_observers_and_marks_are_left_out(tmp_path):
             raise AssertionError
 
     g = Graph("g")
-    x = op(g, "observe", g.add_parameter(F64, "x"), tap=Tap())
+    x = op(g, "observe", g.add_parameter(F64, "x"), hook=Tap())
     g.output = op(g, "mark", op(g, "sin", x), cell=Tap(), call=0, index=0)
     save(g, tmp_path / "g.mindir")
     assert evaluate(load(tmp_path / "g.mindir"), [np.array(0.5)]) == np.sin(0.5)

@@ -16,15 +16,15 @@ class _Notebook:
 
 
 def test_the_tap_sees_value_and_gradient_and_changes_neither():
-    tap = _Notebook()
-    found = grad(lambda x: (ops.observe(x * 2.0, tap) ** 2).sum())(Tensor([1.0, 3.0]))
+    hook = _Notebook()
+    found = grad(lambda x: (ops.observe(x * 2.0, hook) ** 2).sum())(Tensor([1.0, 3.0]))
     assert found.tolist() == [8.0, 24.0]
-    np.testing.assert_array_equal(tap.values, [[2.0, 6.0]])
-    np.testing.assert_array_equal(tap.gradients, [[4.0, 12.0]])
+    np.testing.assert_array_equal(hook.values, [[2.0, 6.0]])
+    np.testing.assert_array_equal(hook.gradients, [[4.0, 12.0]])
 
 
 def test_without_a_way_back_only_the_value_is_shown():
-    tap = _Notebook()
-    ops.observe(Tensor([1.0]), tap)
-    assert len(tap.values) == 1
-    assert tap.gradients == []
+    hook = _Notebook()
+    ops.observe(Tensor([1.0]), hook)
+    assert len(hook.values) == 1
+    assert hook.gradients == []

@@ -91,9 +91,9 @@ def test_an_observer_is_shown_each_value_once():
         def gradient(self, array):
             self.gradients += 1
 
-    tap = Tap()
-    grad(recompute(lambda x: (ops.observe(x * x, tap) * x).sum()))(Tensor(X))
-    assert (tap.values, tap.gradients) == (1, 1)
+    hook = Tap()
+    grad(recompute(lambda x: (ops.observe(x * x, hook) * x).sum()))(Tensor(X))
+    assert (hook.values, hook.gradients) == (1, 1)
 
 
 def test_it_nests_and_goes_to_second_order():
