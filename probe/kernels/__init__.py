@@ -1,6 +1,6 @@
 """Kernels: statistics of arrays in one pass over memory; one contract, several engines."""
 
-from .arrays import Arrays, readable, statistics_of, table_of, together, values_at
+from .array_table import Arrays, readable, statistics_of, table_of, together, values_at
 from .cpu import STATISTICS, measure, measure_many, measure_updates
 from .fingerprints import are_same
 from .histogram_bins import USUAL_BINS, Bins, count_values, edges_between, histogram_of

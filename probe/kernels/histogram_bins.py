@@ -8,7 +8,7 @@ import numpy as np
 from numba import carray, njit
 from numpy.typing import NDArray
 
-from .arrays import readable
+from .array_table import readable
 from .raw_memory import FLOAT32, FLOAT64, Ints, Reals, decode, pointer
 
 __all__ = ["count_octaves", "octaves_between"]

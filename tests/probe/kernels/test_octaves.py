@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 from mindscope.framework import Key, Tensor, nn
 from mindscope.probe import watch
 from mindscope.probe.kernels import Bins
-from mindscope.probe.kernels.arrays import readable
+from mindscope.probe.kernels.array_table import readable
 from mindscope.probe.kernels.histogram_bins import count_octaves, octaves_between
 from mindscope.storage import open_store
 
