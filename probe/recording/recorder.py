@@ -72,6 +72,7 @@ class Recorder:
         self.device_results = device_results = DeviceResults(emit, self.fail)
         self.time, self.more = StepTime(), More.of(config.statistics)
         self.measure, self._rows = self.more.kernel(), HookRows(self.more)
+        # Methods of the rows by names of ours: hooks call them for every tensor, and a call less is measurable.
         self.rows_of, self.open_rows, self.columns = self._rows.of, self._rows.open, self._rows.columns
         self.activations, self.activation_grads = self.rows_of("activation"), self.rows_of("activation_grad")
         self.draft = Draft(self.open_rows, device_results)
