@@ -1,18 +1,20 @@
 """A torch module in training; the only file of the folder that imports torch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
 from ..array_api import Array
 from ..errors import InvalidModel
-from .trainee import Loss, TrainingOptimizer
+
+#: Of `(n, classes)` logits: the loss, and its gradient to the logits.
+Loss = Callable[[Array], tuple[float, Array]]
 
 
 class TorchTrainee:
     """Passes and steps of a torch module with its optimizer."""
 
-    def __init__(self, module: torch.nn.Module, optimizer: TrainingOptimizer) -> None:
+    def __init__(self, module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         self._module, self._optimizer = module, optimizer
         self._parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
         if not self._parameters:

@@ -1,12 +1,16 @@
 """Gradients for each sample of a torch module, by torch.func; the only file of the folder that imports torch."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.func import functional_call, grad_and_value, vmap
 
 from ..errors import InvalidModel
-from .per_sample_gradients import Loss
+
+#: Of `(1, classes)` outputs and `(1, ...)` labels.
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class TorchPerSample:

@@ -1,7 +1,7 @@
 """An ONNX model being written: the table of writers, the nodes, the stored tensors, a name for every value."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
@@ -10,12 +10,11 @@ from ...dtype import Array, Dtype
 from ...ir import Apply, ConstantNode, Node
 from ...registration import entering
 from ...specs import Shape, Spec
+from ...symbolic import Dim, Length
+from ...symbolic.polynomial import Atom, terms_of
 from ...tensor import Tensor
 from ..onnx_errors import ExportError
 from ..onnx_values import code_of
-
-if TYPE_CHECKING:
-    from .exporter import Lengths
 
 __all__ = ["WRITERS", "Builder", "writer"]
 
@@ -130,3 +129,51 @@ def partner_dtype(node: Apply) -> Dtype:
 
 def _is_number(node: Node) -> bool:
     return isinstance(node, ConstantNode) and not isinstance(node.value, Tensor | np.ndarray)
+
+
+class Lengths:
+    """Where in the model each open length can be read.
+
+    Args:
+        builder: What is written to.
+        inputs: Names and shapes of the model's inputs.
+    """
+
+    def __init__(self, builder: Builder, inputs: Sequence[tuple[str, Sequence[Length]]]) -> None:
+        self.builder = builder
+        self._read: dict[str, tuple[str, int]] = {}
+        self._made: dict[Dim, str] = {}
+        for name, shape in inputs:
+            for axis, length in enumerate(shape):
+                if isinstance(length, Dim):
+                    self._read.setdefault(str(length), (name, axis))
+
+    def row(self, shape: Sequence[Length]) -> str:
+        """Return the name of a shape as a row of int64."""
+        known = [length for length in shape if isinstance(length, int)]
+        if len(known) == len(shape):
+            return self.builder.numbers(*known)
+        return self.builder.add("Concat", *(self._one(length) for length in shape), axis=0)
+
+    def _one(self, length: Length) -> str:
+        """Return the name of one length as a row of one number."""
+        if isinstance(length, int):
+            return self.builder.numbers(length)
+        if length not in self._made:
+            total = ""
+            for monomial, factor in (terms_of(length) or {}).items():
+                part = self.builder.numbers(factor)
+                for atom, power in monomial:
+                    for _ in range(power):
+                        part = self.builder.add("Mul", part, self._atom(atom))
+                total = self.builder.add("Add", total, part) if total else part
+            self._made[length] = total
+        return self._made[length]
+
+    def _atom(self, atom: Atom) -> str:
+        if isinstance(atom, tuple):
+            return self.builder.add("Div", *(self._one(length) for length in atom))
+        if atom not in self._read:
+            raise ExportError(f"the length '{atom}' is not that of an input's axis")
+        name, axis = self._read[atom]
+        return self.builder.add("Shape", name, start=axis, end=axis + 1)
