@@ -1,11 +1,26 @@
 """Callbacks: what is called at the turns of a training, and what they may see and ask for."""
 
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import Any, Protocol
 
+from ...nn.cell import Cell
+from ...optim.optimizer import Optimizer
 from ...tensor import Tensor
 
-if TYPE_CHECKING:
-    from ..model import Model
+
+class TrainedModel(Protocol):
+    """What callbacks use of the `Model` that is being trained."""
+
+    @property
+    def network(self) -> Cell:
+        """The network."""
+
+    @property
+    def optimizer(self) -> Optimizer | None:
+        """The optimizer; None if the model only evaluates."""
+
+    def save_state(self, path: str | PathLike[str]) -> None:
+        """Save network, optimizer and progress into a file."""
 
 
 class RunContext:
@@ -23,7 +38,7 @@ class RunContext:
         results: Numbers of the last epoch by name: `loss`, and those of an evaluation with `eval_` in front.
     """
 
-    def __init__(self, model: "Model", epoch_num: int, batch_num: int | None) -> None:
+    def __init__(self, model: TrainedModel, epoch_num: int, batch_num: int | None) -> None:
         self.model, self.network, self.optimizer = model, model.network, model.optimizer
         self.epoch_num, self.batch_num = epoch_num, batch_num
         self.cur_epoch_num, self.cur_step_num = 0, 0
