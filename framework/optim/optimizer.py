@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from ..context import CAPTURE
-from ..dtype import Array
+from ..dtype import Array, is_floating
 from ..errors import ShapeError
 from ..hooks import Handle, Hooks, call_hooks
 from ..tensor import Parameter, Tensor
 from .optimizer_memory import GradientArena, ParameterMemory
 from .parameter_groups import Group, Params, Rate, make_groups
-from .parameter_update import Gradients, LaterStep, StepCounts, UpdateRule, checked, differences, move
+from .parameter_update import Gradients, StepCounts, UpdateRule, move
 from .rate_schedules import Schedule, rate_at
 
 # Elements of all parameters together up to which gradients are copied to be applied by one call: at this size the copy
@@ -93,7 +93,7 @@ class Optimizer(ABC):
             )
         capture = CAPTURE.get()
         if capture is not None:
-            step = LaterStep(self, tuple(g is not None for g in gradients))
+            step = _LaterStep(self, tuple(g is not None for g in gradients))
             capture.act(step, tuple(g for g in gradients if g is not None))
             return
         if self._arena is not None and gradients is self._arena.views:
@@ -172,7 +172,7 @@ class Optimizer(ABC):
         in_arena = arena is not None and (gradients is arena.views or all(map(is_, gradients, arena.views)))
         if not in_arena:
             gradients = tuple(
-                g if g is None else checked(self, p, g) for p, g in zip(self.parameters, gradients, strict=True)
+                g if g is None else _checked(self, p, g) for p, g in zip(self.parameters, gradients, strict=True)
             )
         for group, schedule in zip(self.param_groups, self._schedules, strict=True):
             if schedule is not None or not 0.0 <= group["lr"] < inf:
@@ -249,7 +249,7 @@ class Optimizer(ABC):
         Raises:
             ValueError: The state is of another formula, or of other groups, slots or shapes; all differences are named.
         """
-        faults = differences(self, state)
+        faults = _differences(self, state)
         if faults:
             raise ValueError(f"{type(self).__name__} cannot take this state: {'; '.join(faults)}")
         self.step_count = int(state["step_count"])
@@ -259,3 +259,64 @@ class Optimizer(ABC):
         for name, arrays in self.slots().items():
             for array, saved in zip(arrays, state["slots"][name], strict=True):
                 array[...] = saved
+
+
+def _checked(optimizer: Optimizer, parameter: Parameter, gradient: Array) -> Array:
+    """Return the gradient, if it is one of that parameter."""
+    if gradient.shape != parameter.shape:
+        raise ShapeError(
+            f"{type(optimizer).__name__} expects a gradient of shape {parameter.shape} for parameter "
+            f"'{parameter.name}', got {gradient.shape}"
+        )
+    if not is_floating(gradient.dtype):
+        raise TypeError(
+            f"{type(optimizer).__name__} expects a floating-point gradient for '{parameter.name}', got {gradient.dtype}"
+        )
+    return gradient
+
+
+def _differences(optimizer: Optimizer, state: Mapping[str, Any]) -> list[str]:
+    """Return what keeps the optimizer from taking this state, fault by fault."""
+    missing = [key for key in ("kind", "step_count", "steps", "groups", "slots") if key not in state]
+    if missing:
+        return [f"{', '.join(missing)} missing"]
+    faults = []
+    if state["kind"] != type(optimizer).__name__:
+        faults.append(f"it was saved by {state['kind']}")
+    if len(state["groups"]) != len(optimizer.param_groups):
+        faults.append(f"expected {len(optimizer.param_groups)} groups, got {len(state['groups'])}")
+    if len(state["steps"]) != len(optimizer.parameters):
+        faults.append(f"expected {len(optimizer.parameters)} parameters, got {len(state['steps'])}")
+        return faults
+    if set(state["slots"]) != set(optimizer.slots()):
+        faults.append(f"expected slots {sorted(optimizer.slots())}, got {sorted(state['slots'])}")
+        return faults
+    for name, arrays in optimizer.slots().items():
+        for parameter, array, saved in zip(optimizer.parameters, arrays, state["slots"][name], strict=True):
+            if np.shape(saved) != array.shape:
+                faults.append(f"{name} of '{parameter.name}' has shape {np.shape(saved)}, expected {array.shape}")
+    return faults
+
+
+class _LaterStep:
+    """A step that a compiled function makes at the end of each of its runs.
+
+    Args:
+        optimizer: Whose step.
+        places: Which of its parameters have a gradient.
+    """
+
+    __slots__ = ("_optimizer", "_places")
+
+    def __init__(self, optimizer: Optimizer, places: tuple[bool, ...]) -> None:
+        self._optimizer, self._places = optimizer, places
+
+    def __call__(self, *gradients: Tensor) -> None:
+        """Make the step."""
+        rest = iter(gradients)
+        self._optimizer([next(rest) if is_there else None for is_there in self._places])
+
+    def destinations(self) -> tuple[Array, ...]:
+        """Return where the gradients are wanted: a graph that writes them there saves the step a pass over them."""
+        views = self._optimizer.gradient_arena().views
+        return tuple(view for view, is_there in zip(views, self._places, strict=True) if is_there)
