@@ -10,7 +10,7 @@ backward hooks is fenced by two of them:
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy.typing as npt
 
@@ -21,11 +21,8 @@ from ..hooks import Hooks
 from ..ops.observe import show as show_operation
 from ..primitive import Primitive
 from ..specs import Spec
-from ..tensor import Array, Tensor
+from ..tensor import Array, Parameter, Tensor
 from ..transforms.custom_vjp import call_with_rule
-
-if TYPE_CHECKING:
-    from .cell import Cell
 
 __all__ = ["with_bprop"]
 
@@ -36,6 +33,19 @@ Grads = tuple[Tensor | None, ...]
 Arguments = tuple[object, ...]
 
 _Output = TypeVar("_Output")
+
+
+class CalledCell(Protocol):
+    """What a call uses of a `Cell`."""
+
+    _kept_wide: ClassVar[tuple[str, ...]]
+    _parameters: dict[str, Parameter]
+
+    def construct(self, *inputs: Any, **options: Any) -> Any:  # every cell states its own arguments
+        """Return the outputs."""
+
+    def _call_construct(self, inputs: Arguments, options: dict[str, object]) -> Any:
+        """Return the outputs, past hooks and precision."""
 
 
 class CellHooks:
@@ -49,7 +59,7 @@ class CellHooks:
         self.backward_pre: Hooks = {}
         self.backward: Hooks = {}
 
-    def run(self, cell: "Cell", inputs: Arguments, options: Mapping[str, object]) -> Any:
+    def run(self, cell: CalledCell, inputs: Arguments, options: Mapping[str, object]) -> Any:
         """Return the cell's output, every hook having had its turn."""
         if not (self.forward_pre or self.forward or self.backward_pre or self.backward):
             return cell.construct(*inputs, **options)  # they were all removed
@@ -74,7 +84,7 @@ class Gates:
 
     __slots__ = ("_cell", "_grad_output", "_hooks", "_inputs", "_watches_inputs")
 
-    def __init__(self, cell: "Cell", hooks: CellHooks) -> None:
+    def __init__(self, cell: CalledCell, hooks: CellHooks) -> None:
         self._cell, self._hooks = cell, hooks
         self._grad_output: Grads = ()
         self._inputs = 0
@@ -239,7 +249,7 @@ class CellPrecision:
         self.compute = _floating(compute)
         self.output = None if output is None else _floating(output)
 
-    def run(self, cell: "Cell", inputs: Arguments, options: Mapping[str, object]) -> Any:
+    def run(self, cell: CalledCell, inputs: Arguments, options: Mapping[str, object]) -> Any:
         """Return what the cell gives for inputs so cast."""
         wide = cell._kept_wide
         changed = {
