@@ -179,12 +179,7 @@ class TensorTables:
             return self._table(tensors)
         known = self._known.get(what)
         if known is None or known[0] != columns:
-            if known is not None and known[0][1:] == columns[1:] and all(known[0][0]) and all(columns[0]):
-                known[1].moves.pack_into(known[1].addresses.data, 0, *columns[0])
-                table = known[1]
-            else:
-                table = _moved(known, columns) or table_of(list(zip(*columns, strict=True)))
-            known = self._known[what] = (columns, table)
+            known = self._known[what] = (columns, _moved(known, columns) or table_of(list(zip(*columns, strict=True))))
         return known[1] if what else replace(known[1], owners=tensors)
 
     def tables(self, named: Mapping[str, Sequence[Tensor | None]]) -> Mapping[str, Arrays]:
@@ -235,5 +230,5 @@ def _moved(known: tuple[Columns, Arrays] | None, columns: Columns) -> Arrays | N
     before, now = known[0][0], columns[0]
     if not (all(before) and all(now)) and list(map(bool, before)) != list(map(bool, now)):
         return None
-    known[1].move_to(now)
+    known[1].moves.pack_into(known[1].addresses.data, 0, *now)
     return known[1]

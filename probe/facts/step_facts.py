@@ -19,20 +19,25 @@ class ForwardModes:
 
     Args:
         modules: By site, the model itself under the empty one.
+        failed: Called with what went wrong in a forward: the training must not feel it.
 
     Attributes:
         counts: Forwards in the step in progress, by their modes.
     """
 
-    def __init__(self, recorder: Recorder, modules: Mapping[str, object]) -> None:
-        self._recorder = recorder
+    def __init__(self, recorder: Recorder, modules: Mapping[str, object], failed: Callable[[Exception], None]) -> None:
+        self._recorder, self._failed = recorder, failed
         self.look(modules)
         self.counts: dict[_Key, int] = {}
         self._before: frozenset[_Key] = frozenset()
 
     def forward_begins(self, is_recording: bool) -> None:
         """Count a forward of the model in its modes, with gradients on or off."""
-        flags = (*map(_training, self._modules),)
+        try:
+            flags = (*map(_training, self._modules),)
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self._failed(error)
+            return
         others = self._others.get(flags)
         if others is None:
             others = self._others[flags] = tuple(

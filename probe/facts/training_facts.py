@@ -69,7 +69,7 @@ class Facts:
     ) -> None:
         self._recorder, self._source = recorder, source
         self._counts, self._changed = counts, changed
-        self.modes = ForwardModes(recorder, source.modules())
+        self.modes = ForwardModes(recorder, source.modules(), self._fail)
         self.losses = LossFacts()
         self.accumulation = Accumulation(recorder)
         self.is_listening = True

@@ -102,13 +102,9 @@ class Arrays:
         """Whether every row has an array on the host."""
         return bool(self.addresses.all())
 
-    def move_to(self, addresses: Sequence[int]) -> None:
-        """Set new addresses for the same arrays, present and absent as they are."""
-        self.moves.pack_into(self.addresses.data, 0, *addresses)
-
     @cached_property
     def moves(self) -> Struct:
-        """How `move_to` writes the addresses, for a caller that saves a call of it."""
+        """How new addresses of the same arrays are packed into `addresses`, those of absent ones as 0."""
         return Struct(f"={self.addresses.size}q")
 
     def local(self) -> "Arrays":

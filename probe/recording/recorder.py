@@ -325,9 +325,7 @@ class Recorder:
             self._records_at = now + QUIET_S
             return False
         self._is_unrecorded = True
-        current.step, current.micro_step, current.stamp = current.step + 1, 0, current.stamp + 1  # as `next_step` does
-        current.is_open = current.saw_backward = False
-        current.loss_scale = current.clip = None
+        current.next_step()
         if current.step >= self.due.wakes_at:
             self.due.decide()
         return True
