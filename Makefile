@@ -51,7 +51,7 @@ check: .venv/.installed-test .check/mindscope
 	$(BIN)/lint-imports
 
 bench: .venv/.installed-test
-	@set -e; for name in monitor_overhead call_path store diagnosis engine; do $(BIN)/python benchmarks/$$name.py $(ARGS); done
+	@set -e; for name in monitor_overhead default_cost call_path store diagnosis engine; do $(BIN)/python benchmarks/$$name.py $(ARGS); done
 
 # The generated parts of the documentation: catalogues, the page of benchmarks, screenshots of the dashboard.
 docs: .venv/.installed-test

@@ -1,18 +1,25 @@
 """Join probe, storage and insight: a monitor whose records are diagnosed on their way into a store."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from .insight import RULES, LiveDiagnosis
+from .insight import RULES, Diagnosis, LiveDiagnosis, diagnose
 from .insight.webhook import Webhook
 from .probe import Config, ConfigError, Monitor, begin, load_config
 from .probe import run_script as _run_script
 from .probe import watch as _watch
+from .probe.adapters import Adapter
+from .probe.process_ranks import join_run
 from .probe.process_ranks import process_rank as rank_here
-from .probe.script_runner import TrainingScript
-from .storage import Json, Listener, Store, nearest, open_store
+from .probe.script_world import TrainingScript
+from .spawned_process import ChildRecipe, children_watched
+from .storage import Json, Listener, Run, Store, nearest, open_store
+
+#: Runs of child processes that are looked for (our choice: more than anybody trains at a time).
+_MOST_RUNS: Final = 50
 
 
 def watch(
@@ -50,7 +57,7 @@ def watch(
     if not listeners:  # listeners may find causes of their own
         check_causes(settings)
     own = rank_here().rank if rank is None else rank
-    diagnosis = _diagnosis(settings, own)
+    diagnosis = _listener(settings, LiveDiagnosis(rank=own))
     opened = open_store(store) if isinstance(store, str | Path) else store
     return _watch(
         model,
@@ -71,17 +78,20 @@ def run_script(
     script: Path | TrainingScript,
     arguments: Sequence[str],
     *,
-    config: str | Path | None = None,
+    config: str | Path | Mapping[str, Any] | None = None,
     store: str | Path = "runs/",
     name: str | None = None,
+    report: Callable[[Run, Diagnosis | None], None] | None = None,
 ) -> int:
     """Run a training script unchanged, record and diagnose its training, and return the exit code.
 
     Args:
         script: A Python file, or a module.
         arguments: The arguments that the script finds in `sys.argv[1:]`.
-        config: A YAML or JSON file. Edits of it take effect from the model's first call on.
+        config: A YAML or JSON file, or a mapping; None records everything at every step. Edits of a file take effect
+            from the model's first call on.
         name: The run's name; by default the script's.
+        report: Called with the run when it begins, and again, with its diagnosis, when it has ended.
 
     Raises:
         ScriptNotFound, ConfigError, StoreError: Before the script is started.
@@ -89,16 +99,99 @@ def run_script(
     """
     settings = load_config(config)
     check_causes(settings)
-    diagnosis = _diagnosis(settings, 0)
     opened = open_store(store)
     opened.runs(limit=1)  # a store that cannot be read stops the command before the script starts
     title = name or (script.stem if isinstance(script, Path) else script.path.stem)
-    file = None if config is None else Path(config).absolute()  # the script may change its working directory
-    return _run_script(
-        script,
-        arguments,
-        lambda adapter: begin(adapter, opened, settings, name=title, listeners=(diagnosis,), source=file),
-    )
+    # absolute, since the script may change its working directory
+    file = Path(config).absolute() if isinstance(config, str | Path) else None
+    recording = ScriptRecording(settings, opened, title, source=file, report=report)
+    recipe = ChildRecipe(None if file is None else str(file), _absolute(store), title)
+    with children_watched(recipe):
+        code = _run_script(script, arguments, recording.start, is_recorded=recording.is_recorded_elsewhere)
+    recording.conclude()
+    return code
+
+
+class ScriptRecording:
+    """Begins the run of a script's model when it is found, and reports it at its end.
+
+    Args:
+        title: The run's name.
+        source: The file of the settings, whose changes are followed.
+        report: Called with the run when it begins, and with its diagnosis when it has ended; not in ranks beside 0.
+    """
+
+    def __init__(
+        self,
+        settings: Config,
+        store: Store,
+        title: str,
+        *,
+        source: Path | None = None,
+        report: Callable[[Run, Diagnosis | None], None] | None = None,
+    ) -> None:
+        self._settings, self._store, self._title, self._source = settings, store, title, source
+        self._report = report
+        self._live = LiveDiagnosis()
+        self._run: Run | None = None
+        self._since = time.time()
+
+    def start(self, adapter: Adapter) -> Monitor:
+        """Begin to record the model, as a rank of the run that all processes of the training share."""
+        here = rank_here()
+        self._live = LiveDiagnosis(rank=here.rank)
+        settings = self._settings
+        if here.size > 1 and self._source is None:  # ranks that thin by their own times would not record the same steps
+            settings = settings.model_copy(update={"budget": None})
+        monitor = begin(
+            adapter,
+            self._store,
+            settings,
+            name=self._title,
+            listeners=(_listener(settings, self._live),),
+            source=self._source,
+            rank=here.rank,
+            run_id=join_run(here, self._title, time.time()),
+        )
+        self._run = monitor.run
+        if self._report is not None and not here.rank:
+            self._report(monitor.run, None)
+        return monitor
+
+    def conclude(self) -> None:
+        """Report the run at its end, or the runs that processes of the script have recorded."""
+        if self._report is None:
+            return
+        if self._run is None:
+            for run in self._runs_of_children():
+                self._report(run, diagnose(self._store, run.id))
+        elif self._run.ranks == (0,):
+            ended = self._store.find_run(self._run.id)
+            self._report(ended, self._live.diagnosis(ended))
+
+    def is_recorded_elsewhere(self) -> bool:
+        """Return whether processes that the script has started recorded a training."""
+        return bool(self._runs_of_children())
+
+    def _runs_of_children(self) -> list[Run]:
+        runs = self._store.runs(limit=_MOST_RUNS)
+        return [run for run in runs if run.name == self._title and run.created_at >= self._since]
+
+
+def watch_child(recipe: ChildRecipe, module: object, inputs: object) -> None:
+    """Watch the first model that this spawned process trains, beginning with the module that is about to be called."""
+    from .probe.adapters.torch.torch_unknown_model import TorchFinder  # noqa: PLC0415  optional
+
+    settings, source = load_config(recipe.config), None if recipe.config is None else Path(recipe.config)
+    recording = ScriptRecording(settings, open_store(recipe.store), recipe.name, source=source)
+    finder = TorchFinder(recording.start)
+    finder.begin_with(module, inputs)
+
+
+def _absolute(store: str | Path) -> str:
+    """Return the store's URL, or its path from the root: the script may change its working directory."""
+    text = str(store)
+    return text if "://" in text or text == "memory:" else str(Path(text).expanduser().absolute())
 
 
 def check_causes(config: Config) -> None:
@@ -123,8 +216,7 @@ def unknown_causes(config: Config) -> tuple[str, ...]:
     )
 
 
-def _diagnosis(config: Config, rank: int) -> Listener:
+def _listener(config: Config, live: LiveDiagnosis) -> Listener:
     """Return the listener that diagnoses records, and posts findings to the webhook if there is one."""
-    live = LiveDiagnosis(rank=rank)
     hook = config.webhook
     return live if hook is None else Webhook(live, hook.url, severity=hook.severity, timeout_s=hook.timeout_s)

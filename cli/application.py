@@ -4,7 +4,8 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -78,20 +79,42 @@ def _print_version(is_wanted: bool) -> None:
 
 @application.callback()
 def _options(
+    context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show debug logs and full tracebacks.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    warnings.formatwarning = _format_warning
-    layout = "%(levelname)s %(name)s: %(message)s" if debug else "%(levelname)s: %(message)s"
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format=layout, force=True)
     if debug:
-        logging.getLogger("mindscope").setLevel(logging.DEBUG)
+        logging.getLogger(_NAME).setLevel(logging.DEBUG)
+    if context.invoked_subcommand not in _RUNNING_SCRIPTS:
+        warnings.formatwarning = _format_warning
 
 
 _PACKAGE: Final = Path(__file__).parents[1]
+_NAME: Final = __name__.partition(".")[0]
+#: Commands whose warnings are the script's.
+_RUNNING_SCRIPTS: Final = ("run", "sites", "doctor")
 _format_foreign_warning: Final = warnings.formatwarning
+
+
+@contextmanager
+def _own_log(*, debug: bool) -> Iterator[None]:
+    """Show the logs of mindscope on stderr and nowhere else: the root logger belongs to the script that is run."""
+    logger = logging.getLogger(_NAME)
+    before = logger.propagate, logger.level
+    handler = logging.StreamHandler(sys.stderr)
+    layout = "%(levelname)s %(name)s: %(message)s" if debug else "%(levelname)s: %(message)s"
+    handler.setFormatter(logging.Formatter(layout))
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate, level = before
+        logger.setLevel(level)
+        warnings.formatwarning = _format_foreign_warning
 
 
 def _format_warning(
@@ -115,8 +138,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         70 a fault of mindscope itself; `run` returns the script's own code.
     """
     debug, ordered = _debug_first(sys.argv[1:] if arguments is None else arguments)
-    try:
-        code = application(ordered, prog_name="mindscope", standalone_mode=False)
+    with _own_log(debug=debug):
+        return _call(ordered, debug=debug)
+
+
+def _call(arguments: list[str], *, debug: bool) -> int:
+    try:  # not called as `application()`, which replaces sys.excepthook
+        code = typer.main.get_command(application).main(arguments, prog_name="mindscope", standalone_mode=False)
         sys.stdout.flush()
     except SystemExit as system_exit:
         return system_exit.code if isinstance(system_exit.code, int) else 1

@@ -222,6 +222,7 @@ every: 1                      # cadence of all other subjects; 0: only those tha
 #   optimizer: false
 # around: {after: 50, severity: warning}   # everything at each of the 50 steps after a finding
 # budget: 3%                  # most that the monitor may cost; tensors are thinned first, then whole steps
+# full_detail: {steps: 200, seconds: 30}   # the start, up to one of both, that a budget leaves alone
 
 # Where. `mindscope sites SCRIPT` prints the names.
 modules: ["*"]                # globs over the sites of modules
@@ -237,6 +238,7 @@ statistics: []                # of tensors, beside the ten: sum, abs_max, kurtos
 histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64, scale: linear}
 nan_trace: false              # name the first operation, and its line, that makes NaN or infinity
 causality: false              # true | report: check once that no output of a sequence model sees later input
+checks: true                  # try at two steps, on copies of the model, what must hold
 # dump:                       # whole tensors, in files beside the run
 #   sites: ["head"]
 #   subjects: [input, activation, activation_grad, weight, gradient]
@@ -256,6 +258,7 @@ causality: false              # true | report: check once that no output of a se
 
 # What the diagnosis should know.
 accumulation_steps: 1         # backward passes that one optimizer step sums on purpose
+# kind: policy                # of the training; without it, the facts of the first steps tell
 expected_frozen: []           # globs of sites that are frozen on purpose
 
 # What happens when something is found. docs/under_way.md

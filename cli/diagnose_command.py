@@ -89,9 +89,10 @@ def _report(found: "Diagnosis", kind: str, *, has_steps: bool) -> str:
         return render_text(found)
     if kind == "evaluation" and not found.findings:
         return f"{found.run}: an evaluation, not a training; `mindscope show {found.run}` lists its outcomes"
+    bare = replace(found, reasons={}, judgement=replace(found.judgement, reasons=()))
     return (
-        f"{render_text(replace(found, reasons={}))}\n\nno step of a training was recorded, so {len(found.reasons)} "
-        f"rules could not run: did the watched optimizer step, with the model in training mode?"
+        f"{render_text(bare)}\n\nno step of a training was recorded, so {len(found.reasons)} rules could not run: did "
+        f"the watched optimizer step, with the model in training mode?"
     )
 
 

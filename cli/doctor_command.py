@@ -5,21 +5,19 @@ import platform
 import shutil
 import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from .cost_check import compare_cost
 from .failures import WrongUse
 from .output import add_row, console, print_json, table
+from .rehearsal import STEPS, examine
 from .script_commands import existing_script
 from .store_options import DEFAULT_STORE, JsonOption, is_path
-
-if TYPE_CHECKING:
-    from ..probe.script_runner import TrainingScript
 
 _NEEDED = ("numpy", "numba", "sqlalchemy", "zstandard", "pydantic", "dash", "plotly", "typer")
 _EXTRAS = (
@@ -58,17 +56,23 @@ _Words = Annotated[
 def doctor(
     words: _Words = None,
     as_document: JsonOption = False,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="How many steps of the script to run.")] = 2,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="The most steps of the script to run.")] = STEPS,
     causal: Annotated[
         bool, typer.Option("--causal", help="The model must not see later positions; a leak is an error.")
     ] = False,
+    cost: Annotated[
+        bool, typer.Option("--cost", help="Run the whole script without and with the monitor, and compare.")
+    ] = False,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="How often --cost runs both.")] = 1,
 ) -> int:
     """Check this machine and the store; or run the first steps of a script and report what is wrong.
 
-    Exit code 3 if the store cannot be used, 1 if something is wrong with the script.
+    Exit code 3 if the store cannot be used, 1 if something is wrong with the script or --cost finds it expensive.
     """
     if words and (words[0].endswith(".py") or words[0] == "-m"):
         script, arguments = existing_script(words)
+        if cost:
+            return compare_cost(script, arguments, repeats=repeats, as_document=as_document)
         return examine(script, arguments, steps=steps, is_causal=causal, as_document=as_document)
     if words and len(words) > 1:
         raise WrongUse(f"doctor expects one store, a script that ends in .py, or -m MODULE, got {' '.join(words)!r}")
@@ -183,99 +187,3 @@ def _store(url: str) -> Iterator[Check]:
 
 def _nearest_existing(path: Path) -> Path:
     return next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-
-
-#: Events of every run that are no sign of a problem.
-_QUIET = frozenset({"initial_weight"})
-#: Events that hold checksums alone: to compare runs with, not to read.
-_FINGERPRINTS = frozenset({"initial_checksum", "random_state", "resume_point"})
-#: Most entries of a list or mapping that are shown.
-_SHOWN = 4
-
-
-def examine(
-    script: "TrainingScript", arguments: Sequence[str], *, steps: int, is_causal: bool, as_document: bool
-) -> int:
-    """Run the first steps of a script and report; return exit code 1 if a finding is worse than a notice.
-
-    Args:
-        steps: How many steps the script may make.
-        is_causal: Whether the model must be causal, so that a leak is a finding.
-    """
-    from ..insight import LiveDiagnosis, render_json, render_text
-    from ..probe import begin, load_config
-    from ..probe.script_runner import Stopped, run_to_end
-    from ..probe.watch_session import rehearsal
-    from ..storage import open_store
-
-    store, diagnosis = open_store("memory:"), LiveDiagnosis()
-    config = load_config(None, causality=True if is_causal else "report")
-    monitors: list[Any] = []
-
-    def watch(adapter: Any) -> Any:  # Any: an adapter of any framework
-        monitor = begin(adapter, store, config, name=script.path.stem, listeners=(diagnosis,))
-        monitors.append(monitor)
-
-        def stop(*_: object) -> None:
-            if monitor.step >= steps:
-                raise Stopped(0)
-
-        adapter.modules()[""].register_forward_pre_hook(stop)
-        return monitor
-
-    with redirect_stdout(sys.stderr), rehearsal():  # the output of the script must not mix with ours
-        code, reason, _ = run_to_end(script, arguments, watch)
-    if reason:
-        raise WrongUse(reason)
-    run = monitors[0].run.id
-    found = diagnosis.diagnosis()
-    facts = [fact for record in store.replay(run) for fact in map(_fact, record.events) if fact["kind"] not in _QUIET]
-    if as_document:
-        structure = store.structure(run)
-        print_json(
-            {
-                "script": str(script),
-                "exit_code": code,
-                "steps": monitors[0].step,
-                "parameters": len(structure.parameters),
-                "facts": facts,
-                "diagnosis": render_json(found),
-            }
-        )
-    else:
-        print(f"{script}: {monitors[0].step} steps were run, exit code {code}\n")
-        quiet = len(found.reasons)  # after so few steps that is most rules
-        print(render_text(replace(found, run=str(script), state="finished", reasons={})))
-        if quiet:
-            print(f"\n{quiet} rules need more than {monitors[0].step} steps; --steps N runs N of them")
-        if facts:
-            print("\nfacts:")
-        for line in _lines(facts):
-            print(line)
-    return int(any(finding.severity != "info" for finding in found.findings))
-
-
-def _fact(event: Any) -> dict[str, Any]:  # Any: an event of storage, which is imported late
-    return {"kind": event.kind, "step": event.step, "site": event.site, **event.data}
-
-
-def _lines(facts: Sequence[dict[str, Any]]) -> Iterator[str]:
-    for fact in facts:
-        if fact["kind"] in _FINGERPRINTS:
-            continue
-        words = (f"{name} {_short(value)}" for name, value in fact.items() if name not in ("kind", "step", "site"))
-        site = f" {fact['site']}" if fact["site"] else ""
-        yield f"  step {fact['step']}  {fact['kind'].replace('_', ' ')}{site}: {', '.join(words)}"
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"of {len(value)}" if len(value) > _SHOWN else "(" + _joined(value) + ")"
-    if isinstance(value, list):
-        rest = f" and {len(value) - _SHOWN} more" if len(value) > _SHOWN else ""
-        return "[" + ", ".join(map(_short, value[:_SHOWN])) + rest + "]"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _joined(value: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {_short(inner)}" for name, inner in value.items())

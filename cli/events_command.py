@@ -132,9 +132,11 @@ def _words(data: Mapping[str, object], *, is_full: bool) -> tuple[str, bool]:
 
 
 def _text(value: object) -> str:
+    from ..storage.plain_text import without_escapes
+
     if isinstance(value, float):
         return f"{value:.4g}"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = without_escapes(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return " ".join(text.split())
 
 

@@ -3,7 +3,9 @@
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from glob import escape
 from math import isnan
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -17,6 +19,7 @@ from .store_options import (
     SameStoreOption,
     StoreArgument,
     StoreOption,
+    is_path,
     open_existing,
 )
 
@@ -30,6 +33,14 @@ _STATE_STYLES = {"running": "cyan", "finished": "green", "failed": "red", "crash
 #: Most changes of modules, and of optimizers, that are shown, the newest; and most sites of each (our choice).
 _CHANGES: Final = 4
 _SITES: Final = 6
+#: Characters of an error that are shown (our choice: a line or two of a terminal).
+_ERROR_LENGTH: Final = 160
+#: Bytes of a step of one rank that are much, and steps from which on they are judged (our choice: a gigabyte in twenty
+#: thousand steps; the first steps carry the structure and a file its ballast).
+_MUCH_BYTES: Final = 50_000
+_ENOUGH: Final = 100
+#: Scalars that a step gets when it ends.
+_OF_A_FINISHED_STEP: Final = frozenset({"step_seconds", "learning_rate"})
 _SEVERITY_STYLES = {"info": "dim", "warning": "yellow", "error": "red"}
 
 
@@ -46,13 +57,14 @@ def runs(
     store = same_store or store
     with open_existing(store) as opened:
         found = opened.runs(limit=limit)
+        steps = [] if as_document else [finished_steps(opened, run) for run in found]
     if as_document:
         print_json({"store": opened.url, "runs": found})
         return 0
     columns = ("id", "name", "state", "kind", "steps", "findings", "updated", "tags")
     listing = table("", *columns, right=("steps", "findings"))
-    for run in found:
-        facts = (run.id, run.name, _state(run), run.kind, str(run.last_step + 1))
+    for run, count in zip(found, steps, strict=True):
+        facts = (run.id, run.name, _state(run), run.kind, str(count))
         add_row(listing, *facts, _worst(run), f"{age(run.updated_at)} ago", _tags(run))
     out = console()
     out.print(listing if found else f"no runs in {opened.url!r} yet; 'mindscope demo' makes two")
@@ -62,6 +74,7 @@ def runs(
 def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_document: JsonOption = False) -> int:
     """Describe one run: state, model, what was recorded, the loss, the findings; of an evaluation the outcomes."""
     from ..insight.schedule_thinning import thinning_of
+    from ..storage.training_kinds import kind_of_events
 
     with open_existing(store) as opened:
         found = opened.find_run(run)
@@ -69,13 +82,31 @@ def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_doc
         loss = opened.series(found.id, "", "scalar/loss", limit=400)
         findings, outcomes = opened.findings(found.id), opened.outcomes(found.id)
         thinned, dumped = thinning_of(opened, found.id, found.ranks), dumped_of(opened, found)
+        kind = kind_of_events(opened.events(found.id, kind="training_kind"))
         lost = sum(_numbers(_events(opened, found, "observations_lost"), "count"))
         if as_document:
             document = _document(opened, found, structure, loss, findings)
-            print_json({**document, "thinned": thinned, "tensors": dumped, "lost_records": lost, "outcomes": outcomes})
+            print_json(
+                {
+                    **document,
+                    "thinned": thinned,
+                    "tensors": dumped,
+                    "lost_records": lost,
+                    "outcomes": outcomes,
+                    "training_kind": kind.to_data(),
+                    **_verdict(opened, found, findings),
+                }
+            )
             return 0
         out = console()
-        _print_head(out, found, loss)
+        steps = finished_steps(opened, found)
+        _print_head(out, found, loss, steps)
+        if stored := stored_size(opened.url, found, steps):
+            out.print(f"  stored: {stored}", markup=False)
+        for name in _learners(_events(opened, found, "learners")):
+            _print_loss(out, opened.series(found.id, "", f"scalar/{name}/loss", limit=400), f"loss of {name}")
+        if kind.label:
+            out.print(f"  kind: {kind.to_text()}", markup=False)
         if thinned is not None:
             out.print(f"  schedule: {thinned.to_text()}", markup=False)
         if dumped is not None:
@@ -86,6 +117,10 @@ def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_doc
         _print_outcomes(out, outcomes)
         if findings or not outcomes:
             _print_findings(out, findings)
+        if judged := _verdict(opened, found, findings):
+            out.print(
+                f"verdict: {judged['verdict_words']}; mindscope diagnose {found.id} has the reasons", markup=False
+            )
     return 0
 
 
@@ -103,15 +138,25 @@ def _document(
     }
 
 
-def _print_head(out: "Console", run: "Run", loss: "Series") -> None:
+def finished_steps(store: "Store", run: "Run") -> int:
+    """Return how many steps have come to their end; a forward behind the last one begins a step that never does."""
+    rank = run.ranks[0]
+    last = list(store.replay(run.id, rank=rank, first=run.last_step))
+    names = {name for record in last for name in record.scalars}
+    has_begun = bool(names) or any(record.blocks for record in last)  # else it holds events alone
+    known = _OF_A_FINISHED_STEP.intersection(name.removeprefix("scalar/") for name in store.metrics(run.id, rank=rank))
+    return run.last_step + int(not has_begun or not known or bool(known & names))
+
+
+def _print_head(out: "Console", run: "Run", loss: "Series", steps: int) -> None:
     from rich.text import Text
 
     out.print(Text(run.name, style="bold").append(f"  {run.id}", style="not bold"))
     heartbeat = f"last heartbeat {age(run.updated_at)} ago" if run.state in ("running", "crashed") else ""
-    facts = [f"{run.last_step + 1} steps", f"begun {age(run.created_at)} ago", heartbeat, run.kind, run.framework]
+    facts = [f"{steps} steps", f"begun {age(run.created_at)} ago", heartbeat, run.kind, run.framework]
     out.print(Text("  ").append(_state(run)).append("".join(f" · {fact}" for fact in facts if fact)))
     if run.error:
-        out.print(f"  ended by: {run.error}", style="red", markup=False)
+        _print_error(out, run)
     arguments = run.host.get("arguments")
     if isinstance(arguments, list):
         out.print(f"  arguments: {shlex.join(map(str, arguments))}", markup=False)
@@ -119,8 +164,48 @@ def _print_head(out: "Console", run: "Run", loss: "Series") -> None:
         out.print(f"  tags: {_tags(run)}", markup=False)
     if run.remark:
         out.print(f"  remark: {run.remark}", markup=False)
+    _print_loss(out, loss, "loss")
+
+
+def _print_loss(out: "Console", loss: "Series", words: str) -> None:
     if len(loss.values):
-        out.print(f"  loss  {sparkline(loss.values.tolist())}  {loss.values[0]:.4g} → {loss.values[-1]:.4g}")
+        line = f"  {words}  {sparkline(loss.values.tolist())}  {loss.values[0]:.4g} → {loss.values[-1]:.4g}"
+        out.print(line, markup=False)
+
+
+def _learners(events: "Iterable[Event]") -> list[str]:
+    """Return the names of the learners; empty where there is one."""
+    names: list[str] = []
+    for event in events:
+        found = event.data.get("learners")
+        if isinstance(found, list):
+            names = [str(learner["name"]) for learner in found if isinstance(learner, dict)]
+    return names
+
+
+def stored_size(url: str, run: "Run", steps: int) -> str:
+    """Return the size of the run's files, and what makes it smaller where a step takes much; empty for a database."""
+    if not is_path(url):
+        return ""
+    place = Path(url).expanduser()
+    folder = place.parent if place.suffix == ".db" else place
+    size = sum(file.stat().st_size for file in folder.glob(f"{escape(run.id)}.rank*.db*") if file.is_file())
+    if not size:
+        return ""
+    a_step = size / max(steps, 1)
+    is_much = steps >= _ENOUGH and a_step / len(run.ranks) > _MUCH_BYTES
+    remedy = "; less with every: 10, or subjects: {optimizer: 10, gradient: 10}" if is_much else ""
+    return f"{_size(size)}, {_size(a_step)} a step{remedy}"
+
+
+def _print_error(out: "Console", run: "Run") -> None:
+    """Print the first line of what ended the run, and where the rest is."""
+    from ..storage.plain_text import one_line
+
+    first, _, rest = run.error.strip().partition("\n")
+    shown = one_line(first, _ERROR_LENGTH)
+    more = f"; all of it: mindscope events {run.id} --kind exception --full" if rest or shown != first else ""
+    out.print(f"  ended by: {shown}{more}", style="red", markup=False, soft_wrap=True)
 
 
 def _print_model(out: "Console", store: "Store", run: "Run", structure: "Structure") -> None:
@@ -170,6 +255,16 @@ def _modules_changed(event: "Event") -> str:
     more = f" and {count - _SITES} more" if isinstance(count, int) and count > _SITES else ""
     where = ", ".join(named[:_SITES]) + more
     return f"modules changed at step {event.step}: {where}; values from before and after the change form one series"
+
+
+def _verdict(store: "Store", run: "Run", findings: "tuple[Finding, ...]") -> dict[str, str]:
+    """Return the verdict of the stored findings, for programs and for people; nothing for what is no training."""
+    from ..insight import judge, stored_facts
+
+    if run.kind != "training":
+        return {}
+    judged = judge(findings, stored_facts(store, run.id))
+    return {"verdict": judged.verdict, "verdict_words": judged.words}
 
 
 def _print_findings(out: "Console", findings: "tuple[Finding, ...]") -> None:

@@ -13,7 +13,7 @@ from .output import add_row, console, print_json, remark, table
 from .store_options import DEFAULT_STORE, JsonOption, StoreOption
 
 if TYPE_CHECKING:
-    from ..probe.script_runner import TrainingScript
+    from ..probe.script_world import TrainingScript
 
 _LIKELY = "*.py"
 
@@ -28,12 +28,28 @@ def run(
     config: _Config = "",
     store: StoreOption = DEFAULT_STORE,
     name: Annotated[str, typer.Option("--name", help="The run's name; the script's own if not given.")] = "",
+    full: Annotated[bool, typer.Option("--full", help="Record everything at every step, whatever it costs.")] = False,
 ) -> int:
-    """Run a training script unchanged and watch its model. The exit code is the script's own."""
-    script, arguments = existing_script(words)
-    from ..watching import run_script
+    """Run a training script unchanged and watch its model. The exit code is the script's own.
 
-    return run_script(script, arguments, config=config or None, store=store, name=name or script.path.stem)
+    Without --config and --full, the first 200 steps (at most 30 s) are recorded whole; then recording is thinned so
+    that it costs at most 5 % of the training.
+    """
+    if full and config:
+        raise WrongUse("--full and --config exclude each other; write what to record into the file")
+    script, arguments = existing_script(words)
+    from ..probe.configuration.config import DEFAULT_OF_RUN
+    from ..watching import run_script
+    from .run_report import RunReport
+
+    return run_script(
+        script,
+        arguments,
+        config=config or (None if full else DEFAULT_OF_RUN),
+        store=store,
+        name=name or script.path.stem,
+        report=RunReport(store, sys.stderr),
+    )
 
 
 def existing_script(words: list[str]) -> "tuple[TrainingScript, list[str]]":
@@ -42,7 +58,7 @@ def existing_script(words: list[str]) -> "tuple[TrainingScript, list[str]]":
     Raises:
         WrongUse: There is no such script; the message names the nearest one.
     """
-    from ..probe.script_runner import TrainingScript
+    from ..probe.script_world import TrainingScript
     from ..storage import nearest
 
     if words[0] == "-m":
@@ -50,7 +66,7 @@ def existing_script(words: list[str]) -> "tuple[TrainingScript, list[str]]":
     word, arguments = words[0], words[1:]
     path = Path(word)
     if path.is_file():
-        return TrainingScript(path), arguments
+        return TrainingScript(path, word=word), arguments
     folder = path.parent if path.parent.is_dir() else Path()
     known = (str(entry) for entry in folder.glob(_LIKELY))
     raise WrongUse(f"no script at {word!r}{nearest(word, known)}")
@@ -58,7 +74,7 @@ def existing_script(words: list[str]) -> "tuple[TrainingScript, list[str]]":
 
 def _existing_module(words: list[str]) -> "tuple[TrainingScript, list[str]]":
     """Return the module of that name, or the `__main__` of a package, as `python -m` finds it."""
-    from ..probe.script_runner import TrainingScript
+    from ..probe.script_world import TrainingScript
 
     if not words:
         raise WrongUse("-m must be followed by the name of a module")

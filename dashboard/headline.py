@@ -1,12 +1,12 @@
 """The verdict on a run, and the default view of a page: the first anomaly, if any."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import numpy as np
 
-from ..insight import deviation, root_causes
+from ..insight import Judgement, RunFacts, deviation, judge, root_causes, stored_facts
 from ..storage import Finding, InvalidName, Run, Structure, metric_name, split_metric
 from .address import PageAddress
 from .formatting import prose
@@ -24,37 +24,44 @@ class Headline:
         first: The first root cause; None without findings.
         clean_until: The last step before it, -1 if it was there from the start.
         tone: The colour of the verdict.
+        judgement: The verdict as the command line has it, with its reasons and questions.
     """
 
     verdict: str
     tone: Tone
     first: Finding | None
     clean_until: int
+    judgement: Judgement = field(default_factory=Judgement)
 
 
 def headline_of(reader: Reader, run: Run) -> Headline:
     """Return the headline of a recorded run."""
-    return headline(run, reader.findings(run.id), lambda: reader.structure(run.id))
+    facts = reader.cached(run.id, "facts", lambda store: stored_facts(store, run.id))
+    return headline(run, reader.findings(run.id), lambda: reader.structure(run.id), facts)
 
 
-def headline(run: Run, findings: Sequence[Finding], structure: Callable[[], Structure] | None = None) -> Headline:
+def headline(
+    run: Run,
+    findings: Sequence[Finding],
+    structure: Callable[[], Structure] | None = None,
+    facts: RunFacts | None = None,
+) -> Headline:
     """Return the headline of a run from its findings.
 
     Args:
         structure: Returns the model's structure, whose data flow separates a root cause from its consequences.
+        facts: What is known beside the findings; without them only findings and the run's state speak.
     """
+    judged = judge(findings, replace(facts or RunFacts(), state=run.state, last_step=run.last_step))
     roots = root_causes(findings, structure() if structure and len(findings) > 1 else None)
-    if roots:
+    if roots and judged.verdict == "unhealthy":
         first = roots[0]
         is_error = any(finding.severity == "error" for finding in findings)
-        return Headline(
-            "Unhealthy" if is_error else "Needs a look", "bad" if is_error else "watch", first, first.first_step - 1
-        )
-    if run.last_step < 0:
-        return Headline("Waiting for the first step", "quiet", None, -1)
+        return Headline("Unhealthy", "bad" if is_error else "watch", first, first.first_step - 1, judged)
+    tone: Tone = "good" if judged.words == "healthy" else "quiet"
     if run.state in ("failed", "crashed"):
-        return Headline("Ended early", "watch", None, run.last_step)
-    return Headline("Healthy", "good", None, run.last_step)
+        tone = "watch"
+    return Headline(judged.words.capitalize(), tone, None, run.last_step, judged)
 
 
 #: The three default maps, each with its substitutes if it was not recorded.

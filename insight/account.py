@@ -94,4 +94,5 @@ def _query(finding: Finding, run: str) -> str:
         return ""
     first, last = max(finding.first_step - _AROUND, 0), finding.step + _AROUND
     rank = f", rank={finding.rank}" if finding.rank else ""
-    return f"store.series({run!r}, {finding.site!r}, {finding.metric!r}{rank}, first={first}, last={last})"
+    site = "" if finding.metric.startswith("scalar/") else finding.site  # scalars are the whole step's
+    return f"store.series({run!r}, {site!r}, {finding.metric!r}{rank}, first={first}, last={last})"

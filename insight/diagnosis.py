@@ -5,15 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..storage import Finding, Run, RunState, StepRecord, Store, Structure
-from .diagnosis_report import Diagnosis, Verdict
+from ..storage.training_kinds import TrainingKind
+from .diagnosis_report import Diagnosis
 from .engine import Engine
+from .failure import killed
 from .root_causes import appearance, folded, leading
 from .rules import RULES
 from .schedule_thinning import thinning_of
+from .verdict import Judgement, RunFacts, judge
 from .watchpoints import rules_with
-
-#: Findings that say nothing of the model's health: of the monitor itself, and of what a person wanted to know.
-_BESIDE = frozenset({"monitor_fault", "watchpoint"})
 
 
 class LiveDiagnosis:
@@ -55,10 +55,20 @@ class LiveDiagnosis:
         """All findings so far, by first step and data flow."""
         return self._engine.findings
 
-    def diagnosis(self) -> Diagnosis:
-        """Return the diagnosis so far, as of a running run; only the store knows how a run ended."""
-        found = _conclude(self._run.id if self._run else "", "running", [self._engine])
-        return replace(found, last_step=self._last_step)
+    @property
+    def judgement(self) -> Judgement:
+        """The verdict so far, as of a running run, with its reasons."""
+        return judge(self._engine.findings, self._engine.facts)
+
+    def diagnosis(self, ended: Run | None = None) -> Diagnosis:
+        """Return the diagnosis so far, as of a running run; only the store knows how a run ended.
+
+        Args:
+            ended: The run as the store has it at its end.
+        """
+        state: RunState = "running" if ended is None else ended.state
+        found = _conclude(self._run.id if self._run else "", state, [self._engine])
+        return replace(found, last_step=self._last_step, error="" if ended is None else ended.error)
 
 
 def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
@@ -77,6 +87,8 @@ def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
     for rank in found.ranks:
         engine = Engine(rules_with(RULES, found.config), rank=rank, config=found.config)
         _replay(store, found.id, rank, engine)
+        if found.state in ("failed", "crashed"):
+            _show_end(store, found, rank, engine)
         engines.append(engine)
     diagnosis = replace(
         _conclude(found.id, found.state, engines),
@@ -104,6 +116,17 @@ def _replay(store: Store, run: str, rank: int, engine: Engine) -> None:
         engine.learn_structure(newest)
 
 
+def _show_end(store: Store, run: Run, rank: int, engine: Engine) -> None:
+    """Show the engine what ended the run, where no record carries it."""
+    ends = store.events(run.id, rank=rank, kind="exception")
+    carried = [event for record in store.replay(run.id, rank=rank, limit=2) for event in record.events]
+    last = max(run.last_step, 0)
+    if run.state == "crashed" and rank == run.ranks[0]:
+        ends += (killed(run, last),)
+    if events := tuple(event for event in ends if event not in carried):
+        engine.observe(StepRecord(last, run.updated_at, events=events))
+
+
 def _conclude(run: str, state: RunState, engines: list[Engine]) -> Diagnosis:
     reasons: dict[str, str] = {}
     for engine in engines:
@@ -113,42 +136,48 @@ def _conclude(run: str, state: RunState, engines: list[Engine]) -> Diagnosis:
     changes = {key: change for engine in engines for key, change in engine.changes.items()}
     rules_run = tuple(sorted(ran - reasons.keys()))
     return concluded(
-        Diagnosis(run=run, verdict="undetermined", state=state, rules_run=rules_run, batches=batches, changes=changes),
+        Diagnosis(
+            run=run,
+            verdict="undetermined",
+            state=state,
+            rules_run=rules_run,
+            batches=batches,
+            changes=changes,
+            kind=engines[0].kind if engines else TrainingKind(),
+        ),
         [finding for engine in engines for finding in engine.findings],
         reasons,
         engines[0].structure if engines else None,
+        engines[0].facts if engines else RunFacts(),
     )
 
 
 def concluded(
-    diagnosis: Diagnosis, findings: Iterable[Finding], reasons: Mapping[str, str], structure: Structure | None
+    diagnosis: Diagnosis,
+    findings: Iterable[Finding],
+    reasons: Mapping[str, str],
+    structure: Structure | None,
+    facts: RunFacts,
 ) -> Diagnosis:
     """Return the diagnosis with these findings: sorted, folded under their root causes, and judged.
 
     Args:
         reasons: Why rules could not run.
         structure: Of the model, for its data flow.
+        facts: What is known beside the findings, of the first rank.
     """
     found = tuple(sorted(findings, key=appearance))
     families = folded(found, structure)
     under = {root.key: following for root, following in families}
     roots = leading(root for root, _ in families)
+    judgement = judge(found, replace(facts, state=diagnosis.state))
     return replace(
         diagnosis,
-        verdict=_verdict(found, reasons, diagnosis.state),
+        verdict=judgement.verdict,
+        judgement=judgement,
         root_causes=roots,
         follows=tuple(under[root.key] for root in roots),
         findings=found,
         rules_not_run=tuple(sorted(reasons)),
         reasons=dict(sorted(reasons.items())),
     )
-
-
-def _verdict(findings: Iterable[Finding], reasons: Mapping[str, str], state: RunState) -> Verdict:
-    if any(finding.severity != "info" and finding.cause not in _BESIDE for finding in findings):
-        return "unhealthy"
-    if state in ("failed", "crashed"):
-        return "undetermined"
-    if any(rule.essential and rule.name in reasons for rule in RULES.values()):
-        return "undetermined"
-    return "healthy"

@@ -8,14 +8,15 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Literal
 
 from ..storage import Finding, FindingKey, Json, RunState, display_site
+from ..storage.plain_text import without_escapes
+from ..storage.training_kinds import TrainingKind
 from .account import Account, account_of
 from .root_causes import NON_FINITE
+from .rule_confidence import healthy_record
 from .schedule_thinning import ScheduleThinning
-
-Verdict = Literal["healthy", "unhealthy", "undetermined"]
+from .verdict import Judgement, Verdict, Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,7 @@ class Diagnosis:
 
     Args:
         run: Its id.
-        verdict: `healthy` only if every essential rule saw enough and no rule found anything worse than a notice; never
-            for a run that failed or crashed.
+        verdict: `healthy`, `unhealthy` or `undetermined`, for programs; `healthy` stands for `no fault found`, too.
         root_causes: The findings from which the others follow, at most three, facts first.
         follows: The findings that may follow from each of them.
         findings: All of them, by first step and data flow.
@@ -37,9 +37,11 @@ class Diagnosis:
         last_step: The newest step, -1 before the first.
         batches: The batch that a finding began with, by the finding's key, if one matters.
         changes: The change of the model's modules at or shortly before a finding, by the finding's key.
+        judgement: The reasons of the verdict, what was not checked, and the questions.
         ranks: The recording processes.
         reference: Name of the good run that it was compared with; empty for none.
         thinned: What an overhead budget left out of the run; None if it left out nothing.
+        kind: The kind of training.
     """
 
     run: str
@@ -58,6 +60,19 @@ class Diagnosis:
     reference: str = ""
     thinned: ScheduleThinning | None = None
     changes: Mapping[FindingKey, str] = field(default_factory=dict)
+    kind: TrainingKind = field(default_factory=TrainingKind)
+    judgement: Judgement = field(default_factory=Judgement)
+
+    @property
+    def verdict_words(self) -> Words:
+        """The verdict for people: `healthy`, `no fault found`, `unhealthy` or `undetermined`."""
+        judged = self.judgement
+        return judged.words if judged.verdict == self.verdict else self.verdict
+
+    @property
+    def questions(self) -> tuple[Finding, ...]:
+        """The findings that only the person's intent can settle; they never make a run unhealthy."""
+        return self.judgement.questions
 
     def accounts(self) -> tuple[Account, ...]:
         """Return what stands behind each root cause, in their order."""
@@ -90,6 +105,7 @@ class Diagnosis:
 
 _MEANING = {
     "healthy": "nothing is wrong as far as the recorded data shows",
+    "no fault found": "no rule found anything wrong, which is not to say that all is well",
     "unhealthy": "something is wrong",
     "undetermined": "too little was recorded to say",
 }
@@ -104,13 +120,15 @@ _NEEDS = {
 _ERROR_LENGTH = 400
 #: Names in a list; the document holds all of them (our choice: one line of a terminal).
 _NAMED = 6
+#: Names in the evidence that are limits of a rule, and no data.
+_LIMITS = frozenset({"limit", "largest_gain", "smallest_gain", "lowest_usual", "bound"})
 #: Whole numbers below this are counts and written in full.
 _COUNT = 1e7
 
 
 def render_text(diagnosis: Diagnosis) -> str:
     """Return the diagnosis for a terminal, root causes first, without markup."""
-    lines = [f"{diagnosis.run}: {diagnosis.verdict} - {_meaning(diagnosis)}"]
+    lines = [f"{diagnosis.run}: {diagnosis.verdict_words} - {_meaning(diagnosis)}"]
     lines += _beside(diagnosis)
     for number, (finding, account) in enumerate(zip(diagnosis.root_causes, diagnosis.accounts(), strict=True), 1):
         lines += ["", f"{number}. {_headline(finding, diagnosis)}", f"   {finding.explanation}"]
@@ -123,7 +141,7 @@ def render_text(diagnosis: Diagnosis) -> str:
 
 def render_markdown(diagnosis: Diagnosis) -> str:
     """Return the diagnosis as a Markdown section."""
-    lines = [f"## {diagnosis.run}: {diagnosis.verdict}", "", f"{_meaning(diagnosis).capitalize()}."]
+    lines = [f"## {diagnosis.run}: {diagnosis.verdict_words}", "", f"{_meaning(diagnosis).capitalize()}."]
     for line in _beside(diagnosis):
         lines += ["", line]
     for number, (finding, account) in enumerate(zip(diagnosis.root_causes, diagnosis.accounts(), strict=True), 1):
@@ -140,13 +158,14 @@ def render_markdown(diagnosis: Diagnosis) -> str:
 def _meaning(diagnosis: Diagnosis) -> str:
     if diagnosis.verdict == "undetermined" and diagnosis.state in ("failed", "crashed"):
         return "the run ended early, and no rule found why"
-    return _MEANING[diagnosis.verdict]
+    return _MEANING[diagnosis.verdict_words]
 
 
 def _beside(diagnosis: Diagnosis) -> list[str]:
-    """Return how the run ended and what a budget left out; empty for a run that finished in full."""
+    """Return how the run ended, of which kind it is, and what a budget left out, as far as there is any of it."""
     thinned = "" if diagnosis.thinned is None else f"schedule: {diagnosis.thinned.to_text()}"
-    return [line for line in (_ending(diagnosis), thinned) if line]
+    kind = f"kind: {diagnosis.kind.to_text()}" if diagnosis.kind.label else ""
+    return [line for line in (_ending(diagnosis), kind, thinned) if line]
 
 
 def _ending(diagnosis: Diagnosis) -> str:
@@ -156,9 +175,11 @@ def _ending(diagnosis: Diagnosis) -> str:
         return ""
     if diagnosis.state == "running":
         return f"the run is still running, {where}"
+    if diagnosis.state == "crashed" and diagnosis.error:
+        return f"the run crashed {where}: its process was ended by {diagnosis.error}"
     if diagnosis.state == "crashed":
         return f"the run crashed {where}: its process was killed, or died without reporting an error"
-    error = " ".join(diagnosis.error.split())
+    error = " ".join(without_escapes(diagnosis.error).split())
     kind, _, words = error.partition(": ")
     if kind.rstrip(":") == "KeyboardInterrupt":
         return f"the run was interrupted {where}"
@@ -178,7 +199,10 @@ def _evidence(finding: Finding) -> str:
     """Return every number with its name; leave out NaN (unknown) unless NaN is what was found."""
     is_found = finding.cause in NON_FINITE
     known = {name: value for name, value in finding.evidence.items() if is_found or not math.isnan(value)}
-    return ", ".join(f"{name.replace('_', ' ')} {_number(value)}" for name, value in known.items())
+    words = {name: f"{name.replace('_', ' ')} {_number(value)}" for name, value in known.items()}
+    limits = ", ".join(text for name, text in words.items() if name in _LIMITS)
+    measured = ", ".join(text for name, text in words.items() if name not in _LIMITS)
+    return f"{measured}; limits of the rule: {limits}" if limits else measured
 
 
 def _number(value: float) -> str:
@@ -209,15 +233,30 @@ def _account(account: Account, finding: Finding, diagnosis: Diagnosis) -> Iterat
 
 
 def _certainty(account: Account, finding: Finding) -> str:
-    sure = "a fact, which needs no threshold" if finding.confidence == 1 else f"{finding.confidence:.0%}"
-    if not account.named:
-        return sure
-    return f"{sure}; right in {account.right} of the {account.named} runs of the benchmark in which it was named"
+    if account.asks == "reference":
+        return "a suspicion, which the shape of the curves alone gives"
+    sure = "a fact, measured in this run" if finding.confidence == 1 else f"{finding.confidence:.0%}"
+    if account.named:
+        sure += f"; right in {account.right} of the {account.named} runs of our own faults in which it was named"
+    return f"{sure}{healthy_record(finding.rule)}"
 
 
 def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, list[str]]]:
-    """Yield the findings that are not folded under a root cause, by severity, and the rules that could not run."""
-    shown = {finding.key for group in (diagnosis.root_causes, *diagnosis.follows) for finding in group}
+    """Yield what stands behind the verdict, the questions, the findings that are not folded under a root cause, by
+    severity, and the rules that could not run."""
+    judgement = diagnosis.judgement
+    if judgement.verdict != "unhealthy" and judgement.reasons:
+        yield "why", list(judgement.reasons)
+    if judgement.not_checked:
+        command = f"; to check more: {judgement.next_command}" if judgement.next_command else ""
+        yield f"not checked{command}", list(judgement.not_checked)
+    if diagnosis.questions:
+        yield (
+            "questions, which only you can answer",
+            [words for _, words in _grouped(diagnosis.questions, explained=True)],
+        )
+    groups = (diagnosis.root_causes, *diagnosis.follows, diagnosis.questions)
+    shown = {finding.key for group in groups for finding in group}
     rest = [finding for finding in diagnosis.findings if finding.key not in shown]
     matters = [finding for finding in rest if finding.severity != "info"]
     notices = [finding for finding in rest if finding.severity == "info"]
@@ -286,7 +325,13 @@ def render_json(diagnosis: Diagnosis) -> dict[str, Json]:
         "error": diagnosis.error,
         "last_step": diagnosis.last_step,
         "reference": diagnosis.reference,
+        "kind": diagnosis.kind.to_data() if diagnosis.kind.label else None,
         "thinned": _thinning_to_json(diagnosis.thinned),
+        "verdict_words": diagnosis.verdict_words,
+        "reasons": list(diagnosis.judgement.reasons),
+        "not_checked": list(diagnosis.judgement.not_checked),
+        "next_command": diagnosis.judgement.next_command,
+        "questions": [finding_to_json(finding) for finding in diagnosis.questions],
     }
 
 

@@ -9,15 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..storage import Event, Finding, FindingKey, Json, StepRecord, Structure
+from ..storage.training_kinds import TrainingKind
 from .context.model_index import ModelIndex
 from .context.optimizer_bounds import AdamBound
 from .context.record_burst import Burst
 from .context.step_context import StepContext
 from .context.subject_table import SubjectRows
 from .finding_onset import Batches, Changes
+from .learner_rules import LearnerRules, addressed
 from .root_causes import appearance
 from .rule import NEW_STRUCTURE, Rule
 from .rule_scheduler import RecordKind, RuleCall, RuleScheduler
+from .verdict import RunFacts
 from .watchpoints import PREFIX, rules_with
 
 _log = logging.getLogger(__name__)
@@ -35,6 +38,7 @@ class Engine:
         config: The run's configuration; `expected_frozen`, a list of globs, is read from it.
 
     Attributes:
+        kind: The kind of training, as far as it was recorded.
         batches: The batch that a finding began with, by the finding's key, if one matters and is known.
         changes: The change of the model's modules at or shortly before a finding, by the finding's key.
     """
@@ -55,10 +59,13 @@ class Engine:
         self._findings: dict[FindingKey, Finding] = {}
         self._batches = Batches()
         self.batches: dict[FindingKey, str] = {}
+        self._learners = LearnerRules(rules)
+        self.kind = TrainingKind()
         self._changes = Changes()
         self.changes: dict[FindingKey, str] = {}
         self._faults: list[Event] = []
         self.records = 0
+        self._facts = RunFacts()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -84,6 +91,11 @@ class Engine:
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
         """Return the findings of this record; a rule that raises is switched off and reported."""
         self._changes.learn(record)
+        self._facts.learn(record)
+        for event in record.events:
+            if event.kind == "training_kind":
+                self.kind = TrainingKind.of(event)
+        self._learners.learn(record)
         context = StepContext(
             record=record,
             rows=self._rows,
@@ -92,6 +104,7 @@ class Engine:
             bound=self._bound,
             burst=self._burst,
             changes=self._changes,
+            kind=self.kind,
         )
         found = self._close_skip_windows(context)
         kind = self._kind(context)
@@ -100,6 +113,10 @@ class Engine:
         calls = self._scheduler.calls(kind, context)
         context.is_within_bounds = self._scheduler.is_within_bounds
         self._scheduler.index += 1
+        if self._learners.names:
+            calls = tuple([call for call in calls if not self._learners.takes(call[0])])
+            for part, several in self._learners.calls(context, self._rules):
+                found += [addressed(finding, part) for finding in self._check(part, several)]
         found += self._check(context, calls)
         self._is_new = False
         self._batches.learn(record)
@@ -172,6 +189,13 @@ class Engine:
             for need in kind.carries:
                 seen[need] = seen.get(need, 0) + kind.records
         return seen
+
+    @property
+    def facts(self) -> RunFacts:
+        """What is known of the run beside its findings, for the verdict."""
+        self._facts.seen = self._seen()
+        self._facts.optimizers = len(self.structure.optimizers)
+        return self._facts
 
     def run(self) -> tuple[str, ...]:
         """Return the rules that have seen all they need often enough, so that their silence means something."""

@@ -18,7 +18,14 @@ _INSTABILITY: Final[_Causes] = (
     | {"exploding_gradient", "loss_scale_overflow", "dead_units", "saturated_activation", "router_collapse"}
 )
 _STANDSTILL: Final[_Causes] = frozenset(
-    {"learning_rate_too_low", "vanishing_gradient", "uninformative_labels", "plateau"}
+    {
+        "learning_rate_too_low",
+        "vanishing_gradient",
+        "uninformative_labels",
+        "plateau",
+        "collapsed_output",
+        "ignored_input",
+    }
 )
 _RATE: Final[_Causes] = frozenset({"learning_rate_too_high", "missing_warmup"})
 _ANY: Final[_Causes] = _INSTABILITY | _STANDSTILL | _RATE
@@ -37,6 +44,33 @@ _BESIDE: Final[_Causes] = frozenset(
 
 #: Causes that are judged over a long window: anything found while it was open may explain them.
 WINDOWED: Final[_Causes] = frozenset({"uninformative_labels", "wrong_loss_sign", "overfitting", "frozen_parameter"})
+#: Causes that are told by what was done, and not by a threshold on what came of it; they are named first.
+CERTAIN: Final[_Causes] = NON_FINITE | {
+    "accumulation_scale",
+    "clipping_to_nothing",
+    "data_leak",
+    "expert_starvation",
+    "frozen_parameter",
+    "identical_rank_data",
+    "loss_input_domain",
+    "loss_scale_overflow",
+    "missing_nonlinearity",
+    "missing_optimizer_step",
+    "missing_zero_grad",
+    "optimizer_state_stale",
+    "parameter_not_in_optimizer",
+    "rank_desync",
+    "rank_dropped",
+    "rank_rng_error",
+    "reduce_scale",
+    "repeated_batch",
+    "resume_mismatch",
+    "shared_parameter_error",
+    "silent_data_corruption",
+    "wrong_backward",
+    "wrong_train_eval_mode",
+    "zero_advantage",
+}
 #: Causes that only cost time; they are named last.
 PERFORMANCE: Final[_Causes] = frozenset({"straggler", "dataloader_bound"})
 
@@ -51,6 +85,10 @@ ON_THE_WAY_FORTH: Final[_Causes] = _ATTENTION | {
 }
 ON_THE_WAY_BACK: Final[_Causes] = frozenset({"non_finite_gradient", "exploding_gradient", "vanishing_gradient"})
 
+#: Parts of a model that get nothing to learn any more. Labels that tell nothing, and a loss with the wrong sign,
+#: explain them if they begin later: after that was found on a batch, or after a loss that never fell was judged.
+FADED_LATER: Final[_Causes] = frozenset({"frozen_parameter", "expert_starvation", "vanishing_gradient"})
+
 #: The causes that may follow from each cause; such a finding is folded under the earlier one.
 CONSEQUENCES: Final[dict[str, _Causes]] = {
     "accumulation_scale": _ANY | {"clipping_to_nothing"},
@@ -59,47 +97,66 @@ CONSEQUENCES: Final[dict[str, _Causes]] = {
     "bad_batch": _INSTABILITY | _RATE | {"unnormalized_input"},
     "bad_initialization": _ANY | {"clipping_to_nothing", "frozen_parameter"},
     "clipping_to_nothing": _STANDSTILL,
-    "data_leak": frozenset({"overfitting"}),
+    "collapsed_output": frozenset({"plateau", "uninformative_labels"}),
+    "constant_loss": _STANDSTILL | {"missing_optimizer_step"},
+    "data_leak": _SHAPES | {"overfitting"},
     "dead_units": _STANDSTILL | {"frozen_parameter", "weight_decay_too_high"},
     "expert_starvation": frozenset({"frozen_parameter"}),
     "exploding_gradient": _INSTABILITY | _RATE,
+    "flow_error": _STANDSTILL | _SHAPES,
     "frozen_parameter": _STANDSTILL | {"missing_optimizer_step"},
+    "gradient_into_target": _STANDSTILL | _SHAPES,
+    "ignored_input": _STANDSTILL | _SHAPES | {"overfitting"},
     "kl_blowup": (_SHAPES - {"wrong_loss_sign"}) | {"reward_hacking", "zero_advantage"},
     "learning_rate_too_high": _INSTABILITY
     | _STANDSTILL
     | {"missing_warmup", "zero_advantage", "kl_blowup", "frozen_parameter", "weight_decay_too_high"},
     "learning_rate_too_low": frozenset({"plateau", "uninformative_labels"}),
-    "loss_input_domain": _ANY,
+    "loss_input_domain": _ANY | {"sample_mixing"},
     "loss_scale_overflow": _SHAPES | {"non_finite_gradient", "missing_optimizer_step", "learning_rate_too_low"},
+    "memory_growth": frozenset({"out_of_memory", "process_killed"}),
     "missing_nonlinearity": _STANDSTILL,
     "missing_optimizer_step": _STANDSTILL | {"frozen_parameter"},
     "missing_warmup": _INSTABILITY | _STANDSTILL,
     "missing_zero_grad": _ANY | {"clipping_to_nothing"},
     "optimizer_state_stale": _INSTABILITY | {"learning_rate_too_high"},
-    "parameter_not_in_optimizer": _STANDSTILL | {"missing_optimizer_step"},
+    "padding_attended": _STANDSTILL | _SHAPES,
+    "padding_counted": _STANDSTILL,
+    "parameter_not_in_optimizer": _STANDSTILL | {"missing_optimizer_step", "wrong_train_eval_mode"},
     "rank_desync": _INSTABILITY | _STANDSTILL | {"silent_data_corruption", "rank_rng_error"},
     "rank_dropped": frozenset({"rank_desync"}),
     "reduce_scale": _ANY | {"clipping_to_nothing"},
     "repeated_batch": _SHAPES | {"overfitting", "identical_rank_data"},
+    "reseeded_generator": _STANDSTILL | {"repeated_batch", "overfitting"},
     "resume_mismatch": _ANY | {"schedule_error", "optimizer_state_stale"},
     "reward_hacking": _SHAPES | {"kl_blowup", "zero_advantage"},
     "router_collapse": frozenset({"expert_starvation", "frozen_parameter"}),
+    "sample_mixing": _STANDSTILL | _SHAPES | {"overfitting", "data_leak"},
     "saturated_activation": _STANDSTILL | {"dead_units", "frozen_parameter"},
     "schedule_error": _ANY | {"missing_optimizer_step"},
     "shared_parameter_error": _INSTABILITY | _STANDSTILL,
     "silent_data_corruption": _INSTABILITY | {"rank_desync", "optimizer_state_stale"},
     "straggler": frozenset({"dataloader_bound"}),
     "train_val_shift": frozenset({"overfitting"}),
-    "uninformative_labels": _INSTABILITY | {"plateau", "overfitting"},
+    "uninformative_labels": _INSTABILITY | {"plateau", "overfitting", *FADED_LATER},
+    "stale_target": _STANDSTILL | _SHAPES,
     "unnormalized_input": _ANY | {"train_val_shift", "clipping_to_nothing"},
+    "unshuffled_data": _INSTABILITY | _STANDSTILL | {"overfitting"},
     "vanishing_gradient": _STANDSTILL | {"frozen_parameter"},
     "weight_decay_too_high": _INSTABILITY | _STANDSTILL | {"optimizer_state_stale"},
-    "wrong_loss_sign": _ANY,
+    "wrong_backward": _ANY,
+    "wrong_loss_sign": _ANY | {"frozen_parameter"},
     "wrong_train_eval_mode": _SHAPES | {"plateau", "overfitting"},
     "zero_advantage": _STANDSTILL | {"missing_optimizer_step", "wrong_loss_sign"},
 }
 #: After the first value that is not finite, nothing that happens later in the run means anything.
-AFTER_NON_FINITE: Final[_Causes] = _ANY | {"missing_optimizer_step", "frozen_parameter", "rank_desync", "overfitting"}
+AFTER_NON_FINITE: Final[_Causes] = _ANY | {
+    "missing_optimizer_step",
+    "frozen_parameter",
+    "rank_desync",
+    "overfitting",
+    "program_error",
+}
 
 
 def may_follow(cause: str, effect: str) -> bool:
@@ -189,7 +246,7 @@ def leading(roots: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _rank(root: Finding) -> tuple[bool, bool, bool]:
-    return root.cause in PERFORMANCE, root.cause in PASSED, root.confidence < 1
+    return root.cause in PERFORMANCE, root.cause in PASSED, root.confidence < 1 and root.cause not in CERTAIN
 
 
 def folded(
@@ -261,6 +318,8 @@ def began_together(finding: Finding, other: Finding) -> bool:
 
 def _follows(cause: Finding, finding: Finding) -> bool:
     if appearance(cause) > appearance(finding) or _is_open_to(cause, finding):
+        return False
+    if cause.cause in _SHAPES and finding.cause in FADED_LATER and finding.first_step <= cause.step:
         return False
     return may_follow(cause.cause, finding.cause)
 

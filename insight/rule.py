@@ -9,7 +9,7 @@ from ..storage import Finding, nearest
 from .context.step_context import Lookahead, SkipWindow, StepContext
 from .errors import InvalidRule, UnknownRule
 from .recording import Recording
-from .rule_confidence import calibrated
+from .rule_confidence import as_earned, calibrated
 
 #: Phases of a step, in order; a finding of an earlier phase is nearer to the root cause.
 CONFIGURATION, FORWARD, LOSS, BACKWARD, OPTIMIZER = range(5)
@@ -67,7 +67,7 @@ class Rule:
     skip_window: FindSkipWindow | None = None
 
     def sign(self, finding: Finding) -> Finding:
-        """Return the finding with this rule's name, cause and phase, and with its calibrated confidence.
+        """Return the finding with this rule's name, cause and phase, its calibrated confidence and earned severity.
 
         Args:
             finding: As `StepContext.finding` made it; one that names a rule already is returned as it is.
@@ -75,13 +75,15 @@ class Rule:
         if finding.rule:
             return finding
         micro_step, _, position = finding.order
-        return replace(
+        is_claim = finding.severity != "info"
+        signed = replace(
             finding,
             rule=self.name,
             cause=self.cause,
-            confidence=calibrated(self.name, finding.confidence),
+            confidence=calibrated(self.name, finding.confidence, asks=self.asks) if is_claim else finding.confidence,
             order=(micro_step, self.phase, position),
         )
+        return as_earned(signed)
 
 
 #: Every rule by its name, in the order of the catalogue.

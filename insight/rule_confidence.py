@@ -1,21 +1,111 @@
-"""Calibrates the confidence of findings by how often their rule was right in the benchmark of faults."""
+"""What a rule may say: its confidence, by the benchmark of faults, and its severity, by the healthy runs of the zoo."""
 
+from dataclasses import replace
+from math import sqrt
 from typing import Final
 
+from ..storage import Finding
 from .calibration import NAMED
+from .false_alarms import ACCUSED, FAMILIES, PROGRAMS, RUNS
 
 #: Runs that the rule's stated confidence counts for: without measured runs it decides, with twenty it hardly matters
 #: (our choice).
 _WORTH: Final = 2
 #: Digits of a share of at most a few hundred runs.
 _DIGITS: Final = 3
+#: The most that a rule may state that was never measured, and one that says itself that the run alone cannot tell.
+_UNMEASURED: Final = 0.6
+_CANNOT_TELL: Final = 0.7
+#: Rules that say nothing of the model.
+_OF_PERSONS: Final = frozenset({"watchpoint", "monitor-fault"})
+#: Share of the zoo's healthy runs that a rule may accuse and still make a verdict, and what it may then state.
+_ACCUSED_AT_MOST: Final = 0.005
+_ASKED: Final = 0.5
+_WITHHELD: Final = "the rule said so of healthy runs of the benchmark, too; is something wrong here?"
+#: Quantile of Wilson's interval: one in forty rules is worse than its lower end.
+_Z: Final = 1.96
+#: Rules whose statement is, word for word, what was measured on this run, with the counterexample as evidence: values
+#: that are not finite, checksums of ranks, weights that are equal to the bit, gradients that were there before the
+#: step, an output that moved. Only they may be certain.
+VERIFIED: Final = frozenset(
+    {
+        "bad-batch",
+        "data-leak",
+        "identical-rank-data",
+        "loss-input-domain",
+        "loss-scale-overflow",
+        "missing-optimizer-step",
+        "missing-zero-grad",
+        "monitor-fault",
+        "non-finite-activation",
+        "non-finite-gradient",
+        "non-finite-loss",
+        "rank-desync",
+        "rank-dropped",
+        "resume-mismatch",
+        "schedule-error",
+        "watchpoint",
+        "wrong-backward",
+    }
+)
 
 
-def calibrated(rule: str, stated: float) -> float:
-    """Return the share of runs in which the rule was right; its stated confidence counts as two more runs.
+def calibrated(rule: str, stated: float, *, asks: str = "") -> float:
+    """Return the confidence that the measured runs support.
 
-    The mean of a beta distribution whose prior is what the rule states, as Laplace's rule of succession is for a prior
-    that knows nothing.
+    It is the share of runs in which the rule was right, where the stated confidence counts as two more runs (the mean
+    of a beta distribution whose prior is what the rule states), but at most the lower end of Wilson's interval for that
+    share. Only a statement that was verified on this run is certain.
+
+    Args:
+        stated: By the rule: 1 for a statement that was verified.
+        asks: What the rule's findings need that no run can tell.
+
+    Reference:
+        Wilson 1927, "Probable inference, the law of succession, and statistical inference".
     """
+    if stated >= 1 and rule.partition("/")[0] in VERIFIED:
+        return 1.0
     right, named = NAMED.get(rule, (0, 0))
-    return 1.0 if stated >= 1 else round((right + _WORTH * stated) / (named + _WORTH), _DIGITS)
+    share = (right + _WORTH * stated) / (named + _WORTH)
+    most = _CANNOT_TELL if asks == "reference" else 1.0
+    return round(min(share, _least(right, named), most), _DIGITS)
+
+
+def is_earned(rule: str) -> bool:
+    """Return whether the rule has earned the severity that it states: it accused at most 0.5 % of the healthy runs.
+
+    With less than 200 runs one accusation is too many. That a rule never accused one of `RUNS` bounds its rate at
+    `3 / RUNS` with 95 % (docs/adr/0025).
+    """
+    return ACCUSED.get(rule, (0, 0))[0] <= _ACCUSED_AT_MOST * RUNS
+
+
+def healthy_record(rule: str) -> str:
+    """Return in words how many healthy runs of others the rule accused; empty if it was not measured."""
+    if not RUNS or rule.partition("/")[0] in _OF_PERSONS:
+        return ""
+    wrong = ACCUSED.get(rule, (0, 0))[0]
+    return f"; accused {wrong or 'none'} of {RUNS} healthy runs of {PROGRAMS} programs in {FAMILIES} families of others"
+
+
+def as_earned(finding: Finding) -> Finding:
+    """Return the finding as its rule may say it: as it is, or as a question beside the verdict."""
+    if finding.severity == "info" or is_earned(finding.rule):
+        return finding
+    words = f"{finding.explanation}; {_WITHHELD}"
+    return replace(finding, severity="info", confidence=min(finding.confidence, _ASKED), explanation=words)
+
+
+def is_withheld(severity: str, explanation: str) -> bool:
+    """Return whether a finding is a warning or an error that its rule may not say."""
+    return severity == "info" and explanation.endswith(_WITHHELD)
+
+
+def _least(right: int, named: int) -> float:
+    """Return the lower end of Wilson's interval at 95 %; a fixed value for what was never measured."""
+    if not named:
+        return _UNMEASURED
+    share, square = right / named, _Z**2 / named
+    middle = (share + square / 2) / (1 + square)
+    return max(0.0, middle - _Z * sqrt(share * (1 - share) / named + square / (4 * named)) / (1 + square))

@@ -2,6 +2,9 @@
 
     {"run": id, "name": name, "finding": {...}}        the finding as `diagnose --json` prints it
 
+With it come `verdict` and `verdict_words`, the verdict so far. A finding that was sent and is withdrawn is sent once
+more, as a notice.
+
 What cannot be delivered within its time is dropped, and logged once in a row of failures; so is what would make more
 than a hundred wait.
 """
@@ -17,6 +20,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from ..storage import SEVERITIES, BatchListener, Finding, FindingKey, Listener, Run, Severity, StepRecord, Structure
+from .diagnosis import LiveDiagnosis
 from .diagnosis_report import finding_to_json
 from .errors import InvalidRule
 
@@ -78,8 +82,12 @@ class Webhook:
     def _sent(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         found = tuple(findings)
         for finding in found:
-            if SEVERITIES.index(finding.severity) >= self._least and finding.key not in self._sent_keys:
+            is_sent, is_severe = finding.key in self._sent_keys, SEVERITIES.index(finding.severity) >= self._least
+            if is_severe and not is_sent:
                 self._sent_keys.add(finding.key)
+                self._send(finding)
+            elif is_sent and not is_severe:  # it is withdrawn
+                self._sent_keys.remove(finding.key)
                 self._send(finding)
         return found
 
@@ -93,6 +101,9 @@ class Webhook:
             "name": run.name if run else "",
             "finding": finding_to_json(finding),
         }
+        if isinstance(self._listener, LiveDiagnosis):
+            judged = self._listener.judgement
+            document |= {"verdict": judged.verdict, "verdict_words": judged.words}
         self._waiting.append(json.dumps(document).encode())
         if self._thread is None:
             self._thread = threading.Thread(target=self._deliver, name="mindscope-webhook", daemon=True)

@@ -1,9 +1,11 @@
 """What happens to monitors when the process ends or forks."""
 
 import atexit
+import multiprocessing
 import os
 import sys
-from typing import Protocol
+from multiprocessing.util import Finalize
+from typing import Final, Protocol
 from weakref import WeakSet
 
 
@@ -18,6 +20,8 @@ class _Closable(Protocol):
         """Become inert: the process is a fork of the one that watches."""
 
 
+#: Before the finalizers of others, which may end what a training uses.
+_FIRST: Final = 1000
 _open: "WeakSet[_Closable]" = WeakSet()
 _seen_before: list[BaseException | None] = [None]
 
@@ -26,7 +30,22 @@ def register(monitor: _Closable) -> None:
     """Close the monitor at exit, and make it inert in forked copies of this process."""
     if not _open:
         _seen_before[0] = _last_error()
+        _close_at_the_end_of_a_child()
     _open.add(monitor)
+
+
+def _close_at_the_end_of_a_child() -> None:
+    """Close monitors also where `multiprocessing` ends a child, which runs no exit handlers of the interpreter's."""
+    if multiprocessing.parent_process() is not None:
+        Finalize(None, _close_in_child, exitpriority=_FIRST)
+
+
+def _close_in_child() -> None:
+    error = sys.exc_info()[1]
+    if isinstance(error, SystemExit) and error.__context__ is not None:
+        error = error.__context__  # `torch.multiprocessing.spawn` exits when the function has raised
+    for monitor in tuple(_open):
+        monitor.close(error)
 
 
 def unregister(monitor: _Closable) -> None:

@@ -5,9 +5,9 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-from ..storage import Finding, Listener, QueueWriter, Run, RunWriter, StepRecord
+from ..storage import Finding, Json, Listener, QueueWriter, Run, RunWriter, StepRecord
 from ..storage.control_channel import ControlChannel
 from ..storage.stored_tensors import Blobs
 from .actions.reactions import StepActions
@@ -15,8 +15,11 @@ from .adapters import Adapter
 from .configuration.config import Config
 from .configuration.sections import Dump
 from .dump import Dumper
+from .end_note import EndNote
+from .failure_facts import failure_facts
 from .flight_recorder import FlightRecords, FlightTensors
 from .lifecycle import register, unregister
+from .memory_facts import is_out_of_memory, memory_held
 from .reconfiguration import ChangeWatcher, Reconfiguration
 from .recording.overhead_budget import BudgetedRecorder
 from .recording.recorder import Recorder
@@ -24,6 +27,8 @@ from .recording.scalars import numbers_in
 from .resume import ResumePoint
 
 _log = logging.getLogger(__name__)
+#: Backward passes without any step, from which a training has missed its steps. Our choice.
+_FEWEST_PASSES: Final = 20
 
 
 class Monitor:
@@ -42,8 +47,9 @@ class Monitor:
         self._reconfiguration: Reconfiguration | None = None
         self._structure_version = -1
         self._acts_at_every_step, self._looks_at = False, 0.0
-        self._is_closed = self._is_copy = False
+        self._is_closed = self._is_copy = self._is_late = False
         self._standby = StepActions(config, adapter)
+        self._note: EndNote | None = None
         try:
             adapter.attach(self._recorder)
         except BaseException:
@@ -58,6 +64,7 @@ class Monitor:
         )
         queue = self._queue
         self._recorder.written = lambda: queue.written
+        self._recorder.time.background = lambda: queue.written[1]
         register(self)
 
     def stand_by(self, url: str, control_channel: ControlChannel, run: str, *, rank: int, look_s: float) -> None:
@@ -67,6 +74,10 @@ class Monitor:
     def control(self, control: ChangeWatcher, run: str) -> None:
         """Follow changes of what is recorded of this run."""
         self._reconfiguration = Reconfiguration(control, self._recorder, self._adapter, self._standby, run)
+
+    def leave_note(self, note: EndNote) -> None:
+        """Let a fatal signal say where it struck, until the run ends."""
+        self._note = note
 
     def dump_to(self, blobs: Blobs, config: Dump) -> None:
         """Store the whole tensors that the configuration names there."""
@@ -108,6 +119,13 @@ class Monitor:
             warnings.warn(mistake, stacklevel=2)
         if not self._is_closed:
             self._recorder.log_of_user(values)
+        elif values and not self._is_late:
+            self._is_late = True
+            warnings.warn(
+                f"run {self.run.id} is closed: {', '.join(values)} and what is logged from now on is not recorded; "
+                f"call log before close",
+                stacklevel=2,
+            )
         self._say_if_copied()
 
     def note_checkpoint(self) -> None:
@@ -151,6 +169,7 @@ class Monitor:
         unregister(self)
         if self._recorder.current.has_recorded:
             self._recorder.note_resume_point("close")
+        site, failure = ("", {}) if error is None else self._failure(error)
         self._adapter.detach()
         recorder = self._recorder
         if self._flight_records.tensors is not None:  # findings of the last records may ask for tensors
@@ -158,11 +177,14 @@ class Monitor:
         if error is not None:
             if missing := self._flight_records.release_tensors():
                 recorder.event("tensors_left_out", "", **missing)
-            recorder.event("exception", type=type(error).__name__, message=str(error))
+            recorder.event("exception", site, **failure)
         elif not recorder.current.has_recorded:
+            passes = recorder.current.micro_step + recorder.current.saw_backward
+            if passes >= _FEWEST_PASSES:
+                recorder.event("no_step", "", passes=passes, reason="the training has ended without a step")
             _log.warning(
-                "run %s: no step was recorded, because no optimizer step of this model was seen; was optimizer.step() "
-                "called? Only optimizers of the model's framework are seen, not weights that a training writes itself",
+                "run %s: no step was recorded: no optimizer stepped this model, nor did its weights change; was "
+                "optimizer.step() called, and on an optimizer of this model's parameters?",
                 self.run.id,
             )
         last = recorder.finish()
@@ -172,10 +194,20 @@ class Monitor:
         message = "" if error is None else f"{type(error).__name__}: {error}".removesuffix(": ")
         state = "finished" if error is None else "failed"
         self._writer.close(state, message, events=last)  # type: ignore[arg-type]
+        if self._note is not None:
+            self._note.discard()
+
+    def _failure(self, error: BaseException) -> tuple[str, dict[str, Json]]:
+        """Return the site of the module that ran and the facts of what ended the run."""
+        site, facts = failure_facts(error, self._adapter.modules())
+        if is_out_of_memory(error):
+            view = getattr(self._adapter, "view", None)
+            facts["memory"] = memory_held(self._adapter.model, getattr(view, "optimizers", ()))
+        return site, facts
 
     def retire(self) -> None:
-        """Remove the hooks and end the run as it is, without a warning if nothing was recorded."""
-        self._is_closed = True
+        """Remove the hooks and end the run as it is, without a warning if nothing was recorded or is logged later."""
+        self._is_closed = self._is_late = True
         unregister(self)
         self._adapter.detach()
         self._writer.close("finished", "", events=())
@@ -186,7 +218,9 @@ class Monitor:
 
     def disown(self) -> None:
         """Remove the hooks in a forked copy of the process; the run stays with the parent."""
-        self._is_closed = self._is_copy = True
+        self._is_closed = self._is_copy = self._is_late = True
+        if self._note is not None:
+            self._note.release()
         self._adapter.detach()
 
     def __enter__(self) -> Self:

@@ -1,30 +1,46 @@
 """Which of several processes this one is, and how all of them come to record one run.
 
 torch.distributed is asked where it is initialised; else what launchers leave in the environment: torchrun, Slurm, Open
-MPI, MPICH. The name of the run is agreed on through torch's own key-value store, without a collective: rank 0 writes
-it, the others wait for it. So every rank must call `watch` equally often, and in the same order.
+MPI, MPICH, MVAPICH. The name of the run is agreed on through torch's own key-value store, without a collective. Of
+`watch`, rank 0 writes it and the others wait for it, so every rank must call `watch` equally often, and in the same
+order. Of `mindscope run`, which finds the model by itself, whoever comes first writes it and nobody waits.
 """
 
 import os
+import platform
+import re
 import sys
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import blake2b
 from itertools import count
 from types import ModuleType
 from typing import Any, Final
 
+from ..storage.process import started_at
 from ..storage.run_info import new_run_id
 from .errors import NotWatchable
 
-__all__ = ["ProcessRank", "agree_on_run", "process_rank"]
+__all__ = ["ProcessRank", "agree_on_run", "join_run", "process_rank"]
 
 #: (rank, processes in all, rank on its host) by launcher.
 _ENVIRONMENT: Final = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
     ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK"),
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
 )
+#: What a launcher gives to all its processes and to those of no other launch.
+_LAUNCHES: Final = (
+    ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"),
+    ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"),
+    ("PMIX_NAMESPACE",),
+    ("OMPI_MCA_ess_base_jobid",),
+    ("PMI_JOBID",),
+)
+#: A name of torchrun that is no name.
+_UNNAMED: Final = ("", "none")
 #: How long a rank waits for the name of the run; our choice: long enough for a slow file system at rank 0.
 _RUN_NAME_TIMEOUT_S = 60.0
 _watches = count()
@@ -88,6 +104,34 @@ def agree_on_run(process: ProcessRank, name: str, now: float) -> str | None:
         store.set(key, run_id)
         return run_id
     return _waited_for(store, key, process)
+
+
+def join_run(process: ProcessRank, name: str, now: float) -> str | None:
+    """Return the id of the run that all ranks record, without waiting for any; None where this process is alone."""
+    if process.size == 1:
+        return None
+    distributed = _distributed()
+    if distributed is None:
+        return _run_of_launch(name)
+    store = distributed.distributed_c10d._get_default_store()
+    return bytes(store.compare_set("mindscope/run/script", "", new_run_id(name, now))).decode()
+
+
+def _run_of_launch(name: str) -> str:
+    """Return an id that processes of one launch compute alike: by the launcher's name, or by its process on this host.
+
+    Processes of an unnamed launch on several hosts record a run for each host.
+    """
+    for names in _LAUNCHES:
+        values = [os.environ.get(variable, "") for variable in names]
+        if values[0] not in _UNNAMED:
+            return _hashed(name, *values)
+    return _hashed(name, platform.node(), str(os.getppid()), started_at(os.getppid()))
+
+
+def _hashed(name: str, *words: str) -> str:
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "run"
+    return f"launch-{slug}-{blake2b(repr(words).encode(), digest_size=6).hexdigest()}"
 
 
 def _waited_for(store: Any, key: str, process: ProcessRank) -> str:

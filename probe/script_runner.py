@@ -1,48 +1,34 @@
 """Runs a training script unchanged, as `python script.py` would, with its model watched."""
 
-import runpy
+import logging
 import sys
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Final, Protocol
 
 from ..storage import StoreError
 from .adapters import Adapter
 from .errors import NotWatchable, ProbeError, ScriptNotFound
+from .late_import import ImportWatch
 from .lifecycle import is_watched
-from .watch_session import watched_from_outside
+from .script_world import TrainingScript, finish_threads, world_of
+from .watch_session import is_hasty, watched_from_outside
 
-
-@dataclass(frozen=True, slots=True)
-class TrainingScript:
-    """What is run: a file as `python FILE` does, or a module as `python -m NAME` does.
-
-    Args:
-        path: The file, also of the module.
-        module: Its name; empty for a file.
-    """
-
-    path: Path
-    module: str = ""
-
-    def run(self) -> None:
-        """Run it in this process, as `__main__`."""
-        if self.module:
-            runpy.run_module(self.module, run_name="__main__", alter_sys=True)
-        else:
-            runpy.run_path(str(self.path), run_name="__main__")
-
-    @property
-    def folder(self) -> str:
-        """Where its imports are looked for first."""
-        return str(Path.cwd() if self.module else self.path.parent.resolve())
-
-    def __str__(self) -> str:
-        return self.module or str(self.path)
+_log = logging.getLogger(__name__)
+#: Modules that start the processes of a training, and the command that is known for each.
+_LAUNCHERS: Final = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "accelerate.commands.launch": "accelerate launch",
+    "accelerate.commands.accelerate_cli": "accelerate launch",
+    "deepspeed.launcher.runner": "deepspeed",
+}
+#: Files of the frames between the command and the script.
+_RUNNERS: Final = (str(Path(__file__).parent), "<frozen ")
 
 
 class _Finder(Protocol):
@@ -68,17 +54,27 @@ class Stopped(SystemExit):
     """
 
 
-def run_script(script: Path | TrainingScript, arguments: Sequence[str], begin: Callable[[Adapter], Closable]) -> int:
+def run_script(
+    script: Path | TrainingScript,
+    arguments: Sequence[str],
+    begin: Callable[[Adapter], Closable],
+    *,
+    is_recorded: Callable[[], bool] = lambda: False,
+) -> int:
     """Run the script, record its training and return its exit code; show its errors as Python does.
 
     If the script trains nothing, or other models beside the first, stderr says so, however the script has configured
     logging.
 
+    Args:
+        is_recorded: Whether processes that the script has started recorded their trainings; asked where it trained
+            nothing itself.
+
     Raises:
         ScriptNotFound, ProbeError, StoreError: As `run_to_end` says.
     """
     code, reason, left_out = run_to_end(script, arguments, begin)
-    if reason:
+    if reason and not is_recorded():
         sys.stderr.write(f"mindscope: {reason}; nothing was recorded\n")
     if left_out:
         sys.stderr.write(f"mindscope: {left_out}\n")
@@ -107,8 +103,8 @@ def run_to_end(
     finders = _finders(start.found)
     error: BaseException | None = None
     try:
-        with watched_from_outside(start.refuse):
-            code, error = _run(program, arguments)
+        with watched_from_outside(start.refuse), world_of(program, arguments):
+            code, error = _run(program)
     finally:
         for finder in finders:
             finder.stop()
@@ -156,6 +152,11 @@ def _own_watch(program: TrainingScript, model: object) -> NotWatchable:
 
 def _reason(program: TrainingScript, code: int, error: BaseException | None) -> str:
     """Explain why no model was found."""
+    if program.module in _LAUNCHERS:
+        return (
+            f"{program} starts processes of its own, which are not watched; let it start the watched ones: "
+            f"`{_LAUNCHERS[program.module]} ... -m mindscope run -- train.py`"
+        )
     if code == 0:
         known = "a Module of torch or a Cell" if find_spec("torch") is not None else "a Cell (torch is not installed)"
         return f"{program} trained no model that could be watched: it must call {known} with gradients on"
@@ -164,32 +165,70 @@ def _reason(program: TrainingScript, code: int, error: BaseException | None) -> 
     return f"{program} ended with {end} before it trained a model{remedy}"
 
 
+class _LateFinder:
+    """Finds models of a framework from the moment on when the script has imported it.
+
+    Args:
+        framework: The package of the framework.
+        finder: Our module and class that know it.
+        found: Called with the adapter of the model.
+        options: Passed on to the finder.
+    """
+
+    def __init__(
+        self, framework: str, finder: tuple[str, str], found: Callable[[Adapter], None], **options: bool
+    ) -> None:
+        self._path, self._found, self._options = finder, found, options
+        self._finder: _Finder | None = None
+        self._watch = ImportWatch(framework, self._begin)
+
+    def _begin(self) -> None:
+        module, name = self._path
+        try:
+            self._finder = getattr(import_module(module, __package__), name)(self._found, **self._options)
+        except (ImportError, AttributeError):
+            _log.exception("the models of this script cannot be watched: the framework's version is not known")
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._watch.stop()
+        if self._finder is not None:
+            self._finder.stop()
+
+    def left_out(self) -> str:
+        """Return what the framework's own finder says."""
+        return "" if self._finder is None else self._finder.left_out()
+
+
 def _finders(found: Callable[[Adapter], None]) -> list[_Finder]:
-    """Return a finder for each framework that is installed."""
-    finders = [(".adapters.engine.engine_unknown_model", "EngineFinder")]
-    if find_spec("torch") is not None:
-        finders.append((".adapters.torch.torch_unknown_model", "TorchFinder"))
-    return [getattr(import_module(module, __package__), name)(found) for module, name in finders]
+    """Return a finder for each framework."""
+    engine = f"{__name__.partition('.')[0]}.framework"
+    return [
+        _LateFinder(engine, (".adapters.engine.engine_unknown_model", "EngineFinder"), found),
+        _LateFinder("torch", (".adapters.torch.torch_unknown_model", "TorchFinder"), found, is_hasty=is_hasty()),
+    ]
 
 
-def _run(program: TrainingScript, arguments: Sequence[str]) -> tuple[int, BaseException | None]:
+def _run(program: TrainingScript) -> tuple[int, BaseException | None]:
     """Exit code, and what ended the script, None if it ended by itself or by an exit code of 0."""
-    before = sys.argv, sys.path[:]
-    sys.argv = [str(program.path), *arguments]
-    sys.path[0:0] = [program.folder]
+    threads = set(threading.enumerate())
+    try:
+        return _run_main(program)
+    finally:
+        finish_threads(threads)
+
+
+def _run_main(program: TrainingScript) -> tuple[int, BaseException | None]:
+    """Run the script until its main thread has reached its end."""
     try:
         program.run()
     except SystemExit as end:
         code = _exit_code(end.code)
         return code, end if code else None
-    except KeyboardInterrupt as error:
-        return 130, error
     except BaseException as error:  # noqa: BLE001  it is the script's own, and shown as such
-        own = _inside(error.__traceback__, program.path)
+        own = _inside(error.__traceback__)
         sys.excepthook(type(error), error.with_traceback(own), own)
-        return 1, error
-    finally:
-        sys.argv, sys.path[:] = before
+        return 130 if isinstance(error, KeyboardInterrupt) else 1, error
     return 0, None
 
 
@@ -200,11 +239,9 @@ def _exit_code(code: object) -> int:
     return 1
 
 
-def _inside(trace: TracebackType | None, script: Path) -> TracebackType | None:
-    """Return the traceback from the script's own first frame on; all of it when there is none."""
+def _inside(trace: TracebackType | None) -> TracebackType | None:
+    """Return the traceback from the script's own first frame on; None when there is none."""
     part = trace
-    while part is not None:
-        if part.tb_frame.f_code.co_filename == str(script):
-            return part
+    while part is not None and part.tb_frame.f_code.co_filename.startswith(_RUNNERS):
         part = part.tb_next
-    return trace
+    return part

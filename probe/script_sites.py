@@ -9,7 +9,8 @@ from pathlib import Path
 from .adapters import Adapter
 from .configuration.config import Config
 from .monitor import Monitor
-from .script_runner import Closable, Stopped, TrainingScript, run_to_end
+from .script_runner import Closable, Stopped, run_to_end
+from .script_world import TrainingScript
 from .tensor_access import ForwardHook
 from .watch_session import rehearsal
 

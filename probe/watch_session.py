@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..storage import Json, Listener, MemoryStore, Store
+from ..storage.end_note import note_path
 from ..storage.stored_tensors import blobs_of
 from . import collectors  # noqa: F401  fills the table of collectors
 from .actions.attachment import DATABASE_LOOK_S, LOOK_S
@@ -21,6 +22,7 @@ from .configuration.config_loading import load_config
 from .configuration.late_reactions import late_reactions
 from .configuration.reaction_settings import saving
 from .configuration.sections import Dump
+from .end_note import EndNote
 from .errors import ConfigError, NotWatchable
 from .facts import environment
 from .lifecycle import is_watched
@@ -143,6 +145,8 @@ def begin(
         monitor.stand_by(store.url, control_channel, writer.run.id, rank=rank, look_s=look_s)
         monitor.control(ChangeWatcher(config, source, control_channel, look_s=look_s), writer.run.id)
         monitor.write_to(writer, listeners)
+        if (path := note_path(store.url, writer.run.id, rank)) is not None:
+            monitor.leave_note(EndNote(path))
     except BaseException:
         adapter.detach()
         raise
@@ -200,22 +204,31 @@ def refuse_own_watch(model: object) -> None:
         refuse(model)
 
 
-_IS_ON: ContextVar[bool] = ContextVar("is_rehearsal", default=False)
+_REHEARSAL: ContextVar[str] = ContextVar("rehearsal", default="")
 
 
 @contextmanager
-def rehearsal() -> Iterator[None]:
-    """Make `watch` return monitors that watch nothing inside the block."""
-    token = _IS_ON.set(True)
+def rehearsal(*, is_hasty: bool = True) -> Iterator[None]:
+    """Make `watch` return monitors that watch nothing inside the block.
+
+    Args:
+        is_hasty: Whether the first network that is called with gradients is taken, whatever else the script trains.
+    """
+    token = _REHEARSAL.set("hasty" if is_hasty else "thorough")
     try:
         yield
     finally:
-        _IS_ON.reset(token)
+        _REHEARSAL.reset(token)
 
 
 def is_rehearsal() -> bool:
     """Return whether the script is only inspected."""
-    return _IS_ON.get()
+    return _REHEARSAL.get() != ""
+
+
+def is_hasty() -> bool:
+    """Return whether the first network that is called is all that is looked for."""
+    return _REHEARSAL.get() == "hasty"
 
 
 def stand_in(adapter: Adapter, name: str) -> Monitor:

@@ -33,6 +33,7 @@ from .renamed_names import renamed_method
 from .run_info import FormerStructure, Run, RunKind, Structure, check_run_id, find_run, new_run_id
 from .schema.row_statements import SCALAR
 from .stored_tensors import remove_tensors
+from .unknown_names import is_asked_by_people, warn_of_unknown_series
 
 
 @dataclass(slots=True)
@@ -146,11 +147,14 @@ class MemoryStore:
         limit: int = 2000,
     ) -> Series:
         """Return one series between two steps, both included; scalars have the root site. Unknown names give an empty
-        one."""
+        one, and people a warning."""
         points = []
         for record in self._between(run, rank, first, last):
             at = (record.step, record.micro_step, record.time)
             points += [(*at, value) for value in _values(record, site, metric, call)]
+        if not points and is_asked_by_people():
+            layouts, metrics = self.layouts(run, rank=rank), self.metrics(run, rank=rank)
+            warn_of_unknown_series(run, site, metric, layouts, metrics, self.structure(run, rank=rank))
         columns = list(zip(*points, strict=True)) or [(), (), (), ()]
         steps, micro_steps = (np.array(column, dtype=np.int64) for column in columns[:2])
         times, values = (np.array(column, dtype=np.float64) for column in columns[2:])

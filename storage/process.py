@@ -16,7 +16,7 @@ SILENCE_S = 120.0
 def identity() -> str:
     """Return the identity of this process, which another can check: machine, process id, start time."""
     return to_json(
-        {"machine": _machine(), "host": platform.node(), "pid": (pid := os.getpid()), "started": _started(pid)}
+        {"machine": _machine(), "host": platform.node(), "pid": (pid := os.getpid()), "started": started_at(pid)}
     )
 
 
@@ -36,7 +36,7 @@ def is_alive(writer: str, heartbeat_at: float) -> bool:
         return False
     except PermissionError:
         pass
-    return known.get("started") == _started(pid) and not _is_zombie(pid)
+    return known.get("started") == started_at(pid) and not _is_zombie(pid)
 
 
 def describe(writer: str) -> str:
@@ -53,7 +53,19 @@ def machine() -> dict[str, Json]:
         "python": platform.python_version(),
         "cpus": os.cpu_count(),
         "pid": os.getpid(),
+        "memory_bytes": _memory_bytes(),
     }
+
+
+def _memory_bytes() -> int | None:
+    """Return the memory of this machine, or of the container that the process is in; None where it is unknown."""
+    sizes: list[int] = []
+    try:
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        return min(sizes[0], int(limit)) if limit.isdigit() else sizes[0]
+    except (OSError, ValueError):
+        return sizes[0] if sizes else None
 
 
 @lru_cache(maxsize=1)
@@ -73,7 +85,8 @@ def _stat(pid: int) -> list[str]:
         return []
 
 
-def _started(pid: int) -> str:
+def started_at(pid: int) -> str:
+    """Return when a process of this machine was started, in ticks since its boot; empty where that is unknown."""
     fields = _stat(pid)
     return fields[19] if len(fields) > 19 else ""
 

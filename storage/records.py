@@ -71,10 +71,13 @@ class Event:
 
     Kinds, with the fields of `data`:
 
-        `accumulation`: micro_batches, factor (value of the backward pass over that of the loss), reduction, declared;
-            recorded when it changes
+        `accumulation`: micro_batches, factor (value of the backward pass over that of the loss), reduction, declared,
+            terms (places that call backward); recorded when it changes
         `causality`: is_causal, is_declared (it must be causal), changed, first_output, difference, noise, positions; or
             is_causal None and reason
+        `check`: check, outcome (held, broken or open), claim, counterexample, numbers, subject (the input concerned),
+            occasion (1 to 4); an executable check of this run, see docs/scalars.md
+        `exchange`: loss, exchanged, spread, samples, or reason; see docs/scalars.md
         `clipping`: by (norm or value), limit; recorded when it changes
         `collective`: file, line; recorded once for each calling line
         `compiled`: modules, the number of modules inside of one graph, which are not visible
@@ -93,10 +96,12 @@ class Event:
         `initial_checksum`: checksum, parameters (checksum by site)
         `initial_weight`: mean, std, fan_in, shape of a weight before the first step
         `landscape`: the fields of a surface of `insight.landscape`
+        `learners`: see docs/scalars.md
         `loss_input`: loss, domain, columns, values, min, max, row_sum_min, row_sum_max, shapes, options; recorded when
             it changes
         `modules_changed`: sites with another module than before, or none any more; count
         `monitor_fault`: collector, error, touched (where the training was)
+        `no_step`: passes, reason: so many backward passes were seen and no step
         `observations_lost`: count, error (if the store refused them)
         `operators`: the operators of one step, see `OperatorLog.data` of the probe
         `optimizer_changed`: optimizer_kind, before (the kinds of the optimizers that it replaces)
@@ -112,6 +117,7 @@ class Event:
         `tensors_left_out`: count, reason, first and last step; recorded at once for a new reason, and at the end for
             the rest; of a flight recorder also the number of steps, and the memory that would have been enough
         `tie_broken`: sites that no longer share memory
+        `training_kind`: see docs/scalars.md
         `update_refused`: a reaction to a finding has prevented the optimizer's step
     """
 

@@ -4,7 +4,8 @@ Promises
     order        a rank's records come back in the order in which they were written, by (step, micro_step)
     atomicity    `RunWriter.write` is one transaction: all of it is there, or none
     exactness    what was written comes back bit for bit in the layout's dtypes; NaN, infinities and missing stay apart
-    bounds       every read is limited; down-sampling keeps minimum, maximum and every non-finite value of a bucket
+    bounds       every read is limited; down-sampling keeps the ends, and the extremes and every non-finite value
+                 of a bucket
     one writer   a rank of a run has one writer; readers never block it and never see half a step
     threads      a Store may be used from any thread; a RunWriter belongs to the thread that uses it
     forks        a connection made before a fork is never used after it
@@ -159,7 +160,7 @@ class Store(Protocol):
         limit: int = 2000,
     ) -> Series:
         """Return one series between two steps, both included; scalars have the root site. Unknown names give an empty
-        one."""
+        one, and people a warning."""
 
     def matrix(
         self,

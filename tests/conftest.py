@@ -1,6 +1,7 @@
 """What every test may rely on: stores of every kind, and that what this machine must have is never skipped."""
 
 import os
+import random
 import secrets
 import signal
 import time
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from mindscope.insight import rule_confidence
 from mindscope.storage import Store, open_store
 
 # How long an example takes says something of the machine, which is shared, and nothing of the code; and a draw that
@@ -23,6 +25,31 @@ settings.load_profile("complete" if os.environ.get("MINDSCOPE_TEST_ALL") else "s
 # A shell that runs the tests in the background lets them, and all they start, ignore Ctrl-C; here it is tested.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+#: Folders and files whose tests train for seconds. Of the cases of a test the usual run takes this many, the same ones
+#: each time; `make test-all` takes all.
+SAMPLED = {"tests/probe/torch_modes/": 2, "tests/test_examples.py": 8}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the cases that only the complete run takes."""
+    if os.environ.get("MINDSCOPE_TEST_ALL"):
+        return
+    cases: dict[tuple[str, int], list[pytest.Item]] = {}
+    for item in items:
+        most = next((most for place, most in SAMPLED.items() if item.nodeid.startswith(place)), 0)
+        if most and hasattr(item, "callspec"):
+            cases.setdefault((item.nodeid.partition("[")[0], most), []).append(item)
+    left_out = {
+        item
+        for (name, most), found in cases.items()
+        if len(found) > most
+        for item in set(found) - set(random.Random(name).sample(found, most))
+    }
+    if left_out:
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [item for item in items if item not in left_out]
+
 
 #: Words that a skip reason contains when PostgreSQL, a browser or PyTorch is missing. A machine that has them names
 #: them in MINDSCOPE_REQUIRE, and then such a skip is a failure.
@@ -120,3 +147,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     }
     with open_store(urls[request.param]()) as opened:
         yield opened
+
+
+@pytest.fixture(autouse=True)
+def _every_rule_may_speak(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out which rules accused healthy runs: that is measured anew, and says nothing of a rule's check."""
+    monkeypatch.setattr(rule_confidence, "ACCUSED", {})
+    monkeypatch.setattr(rule_confidence, "RUNS", 0)

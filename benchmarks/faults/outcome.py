@@ -5,12 +5,16 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from mindscope.insight import Diagnosis
+from mindscope.insight.root_causes import PERFORMANCE
 from mindscope.storage import Finding
+
+#: The severity of a finding that asks what is meant: it names what is there, and calls no run unhealthy.
+QUESTION = "question"
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """One finding that is worse than a notice.
+    """One finding that is worse than a notice, or a question.
 
     Args:
         step: When it was said.
@@ -69,22 +73,32 @@ class Outcome:
 def alarms_of(findings: tuple[Finding, ...]) -> tuple[Alarm, ...]:
     """Those that are no mere notices and not about the monitor itself."""
     return tuple(
-        Alarm(
-            finding.rule,
-            finding.cause,
-            finding.severity,
-            finding.site,
-            finding.rank,
-            finding.step,
-            finding.first_step,
-            finding.explanation,
-            finding.confidence,
-        )
+        _alarm(finding, finding.severity)
         for finding in findings
         if finding.severity != "info" and finding.cause != "monitor_fault"
     )
 
 
 def said(diagnosis: Diagnosis) -> tuple[tuple[Alarm, ...], tuple[Alarm, ...]]:
-    """Alarms and root causes of a diagnosis."""
-    return alarms_of(diagnosis.findings), alarms_of(diagnosis.root_causes)
+    """Alarms and root causes of a diagnosis.
+
+    Its questions are a severity of their own: they come after both, and before what only costs time.
+    """
+    asked = tuple(_alarm(finding, QUESTION) for finding in diagnosis.questions)
+    roots = (*alarms_of(diagnosis.root_causes), *asked)
+    ranked = sorted(roots, key=lambda root: root.cause in PERFORMANCE)
+    return (*alarms_of(diagnosis.findings), *asked), tuple(ranked)
+
+
+def _alarm(finding: Finding, severity: str) -> Alarm:
+    return Alarm(
+        finding.rule,
+        finding.cause,
+        severity,
+        finding.site,
+        finding.rank,
+        finding.step,
+        finding.first_step,
+        finding.explanation,
+        finding.confidence,
+    )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from .outcome import Alarm, Outcome
+from .outcome import QUESTION, Alarm, Outcome
 from .table import Case
 
 _Z = 1.959964  # of a two-sided interval of 95 %
@@ -118,8 +118,8 @@ def percentile(values: Sequence[int], part: float) -> float:
 
 
 def warned(outcomes: Iterable[Outcome]) -> Share:
-    """How many runs raised any alarm."""
-    found = [bool(outcome.alarms) for outcome in outcomes]
+    """How many runs raised any alarm; a question is none."""
+    found = [any(alarm.severity != QUESTION for alarm in outcome.alarms) for outcome in outcomes]
     return Share(sum(found), len(found))
 
 

@@ -7,6 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ...storage import Finding, Run, display_site
+from ...storage.training_kinds import TrainingKind
 from ..address import PageAddress
 from ..formatting import age, count, number, prose, sentence
 from ..headline import Headline
@@ -27,9 +28,14 @@ def run_header(run: Run, status: Component, picker: Component, extra: Sequence[C
     )
 
 
-def run_status(run: Run, now: float) -> list[Component]:
-    """State, steps and age of a run, and its tags."""
-    words = [run.kind if run.kind != "training" else "", run.framework, count(run.last_step + 1, "step")]
+def run_status(run: Run, now: float, training: TrainingKind | None = None) -> list[Component]:
+    """State, steps and age of a run, and its tags.
+
+    Args:
+        training: The kind of training, where it is known.
+    """
+    kind = run.kind if run.kind != "training" else training.label if training is not None else ""
+    words = [kind, run.framework, count(run.last_step + 1, "step")]
     fresh = "just now" if now - run.updated_at < 2 else f"{age(now - run.updated_at)} ago"
     text = " · ".join([word for word in words if word] + [f"updated {fresh}"])
     tags = [html.Span(f"{key} {value}", className="tag") for key, value in list(run.tags.items())[:8]]
@@ -96,7 +102,10 @@ def _verdict(run: Run, headline: Headline, findings: int) -> html.Div:
     elif run.last_step < 0:
         note = "nothing has been recorded yet"
     else:
-        note = f"no anomaly in {count(run.last_step + 1, 'step')}"
+        judged = headline.judgement
+        known = (*judged.reasons[:1], *(f"not checked: {words}" for words in judged.not_checked[:1]))
+        asked = (count(len(judged.questions), "question"),) if judged.questions else ()
+        note = "; ".join((f"no anomaly in {count(run.last_step + 1, 'step')}", *asked, *known))
     return card("Verdict", headline.verdict, note, headline.tone)
 
 
@@ -113,7 +122,7 @@ def _cause(headline: Headline) -> html.Div:
     if headline.first is None:
         return card("Why", "–", "no anomaly to explain")
     confidence = headline.first.confidence
-    note = "a fact, not an estimate" if confidence >= 1 else f"confidence {confidence:.0%}"
+    note = "a fact, measured in this run" if confidence >= 1 else f"confidence {confidence:.0%}"
     return card("Why", sentence(headline.first.cause), note)
 
 

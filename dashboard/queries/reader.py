@@ -22,6 +22,7 @@ from ...storage import (
     metric_name,
     split_metric,
 )
+from ...storage.training_kinds import TrainingKind, kind_of_events
 from ..formatting import store_location
 
 Answer = TypeVar("Answer")
@@ -149,6 +150,10 @@ class Reader:
     def structure(self, run: str) -> Structure:
         """Return the structure of the model."""
         return self.cached(run, "structure", lambda store: store.structure(run))
+
+    def training_kind(self, run: str) -> TrainingKind:
+        """Return the kind of training."""
+        return self.cached(run, "kind", lambda store: kind_of_events(store.events(run, kind="training_kind")))
 
     def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
         """Return the streams that a rank recorded."""

@@ -14,6 +14,7 @@ from ...storage import Finding, Run, Store, display_site
 from ..diagnosis import concluded, diagnose
 from ..diagnosis_report import Diagnosis
 from ..rule import OPTIMIZER
+from ..verdict import is_question, stored_facts
 from .pairing import Alignment, ComparedStep, TensorPair, align, by_step, tensors
 
 __all__ = ["RULE", "WINDOW", "Departure", "departures", "diagnose_against"]
@@ -169,7 +170,8 @@ _CONFIDENCE = 27 / 28
 def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diagnosis:
     """Return the diagnosis of the first run, made more sensitive by the second, which went well.
 
-    What a rule finds in both runs is a choice, and becomes a notice. The first number that leaves the good run's
+    What a rule finds in both runs is a choice, and becomes a notice; a question that only this run raises is answered
+    by the good one, and becomes a warning. The first number that leaves the good run's
     course is a finding at its site and step; a better explanation takes it as a consequence.
     """
     store, run = stores[0], runs[0]
@@ -179,7 +181,9 @@ def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diag
     pairs = align(structure, stores[1].structure(runs[1].id, rank=other)).pairs
     shared = {(finding.rule, finding.site) for finding in good.findings}
     findings = [
-        _excused(finding, runs[1].name) if (finding.rule, pairs.get(finding.site, finding.site)) in shared else finding
+        (_excused if (finding.rule, pairs.get(finding.site, finding.site)) in shared else _answered)(
+            finding, runs[1].name
+        )
         for finding in found.findings
     ]
     left, common = departures(stores, runs, (rank, other))
@@ -188,13 +192,21 @@ def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diag
         reasons[RULE] = f"the good run has {common} steps in common with this one, {WINDOW} are needed"
     elif left:
         findings.append(_finding(left, runs[1].name, rank))
-    whole = concluded(found, findings, reasons, structure)
+    facts = replace(stored_facts(store, run.id), has_reference=True)
+    whole = concluded(found, findings, reasons, structure, facts)
     return replace(whole, reference=runs[1].name)
 
 
 def _excused(finding: Finding, name: str) -> Finding:
     words = f"{finding.explanation}; the good run {name!r} has the same"
-    return replace(finding, severity="info", explanation=words)
+    return replace(finding, severity="info", explanation=words, confidence=0.1)
+
+
+def _answered(finding: Finding, name: str) -> Finding:
+    if not is_question(finding):
+        return finding
+    words = f"{finding.explanation.removesuffix('?')}; the good run {name!r} does not have it"
+    return replace(finding, severity="warning", explanation=words)
 
 
 def _finding(departed: tuple[Departure, ...], name: str, rank: int) -> Finding:

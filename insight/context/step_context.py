@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import Block, Event, Finding, Severity, StepRecord
+from ...storage.training_kinds import TrainingKind
 from ..finding_onset import Changes
 from ..running_statistics import Floats, Mask, median, medians
 from .gradient_depth import DepthProfile, depth_profile, plain_depths
@@ -112,6 +113,8 @@ class StepContext:
     Attributes:
         burst: The burst that the record is part of.
         index: The record's index in it, -1 for none.
+        kind: The kind of training, as far as it is known.
+        learner: The learner whose loss this is; empty where the record has one loss.
         is_within_bounds: True if it is already known that nothing moved too far and no state is broken.
 
     Args:
@@ -122,6 +125,7 @@ class StepContext:
         bound: The check of how far the run's optimizers can move a parameter.
         burst: The burst that the record is part of.
         changes: The newest changes of the model's modules, including those of this record.
+        kind: The kind of training.
     """
 
     def __init__(
@@ -133,7 +137,9 @@ class StepContext:
         bound: OptimizerBounds,
         burst: Burst | None = None,
         changes: Changes | None = None,
+        kind: TrainingKind | None = None,
     ) -> None:
+        self.kind, self.learner = TrainingKind() if kind is None else kind, ""
         self.record = record
         self.model = model
         self._rows = rows
@@ -187,8 +193,13 @@ class StepContext:
 
     @once
     def has_a_surrogate_loss(self) -> bool:
-        """Return True when the loss has no floor or no sign: with rewards, or networks trained against each other."""
-        return _is_of_a_policy(tuple(self.record.scalars)) or self.model.has_players
+        """Return True when the loss has no floor or no sign: with rewards, or networks trained against each other.
+
+        Networks with a loss each may be trained against each other unless it is known that they are not.
+        """
+        if _is_of_a_policy(tuple(self.record.scalars)) or self.kind.name in _SURROGATE:
+            return True
+        return self.model.has_players and self.kind.name not in _WITH_A_FLOOR
 
     @once
     def matrices(self) -> Mask | None:
@@ -282,6 +293,11 @@ class StepContext:
             rank=self._rank if rank is None else rank,
             order=(self.record.micro_step, 0, order),
         )
+
+
+#: Kinds of training whose loss may rise while all is well, and kinds whose loss falls.
+_SURROGATE = frozenset({"policy", "value", "preference", "adversarial", "meta"})
+_WITH_A_FLOOR = frozenset({"classification", "regression", "language_model", "autoencoder", "diffusion"})
 
 
 @lru_cache(maxsize=256)

@@ -53,15 +53,19 @@ class KlPenalty:
 
 #: Share of the records, and fewest records (our choice: evaluations are rarer, or have more samples than a batch).
 _SHARE, _FEWEST = 0.25, 3
+#: Share of a training batch below which a forward is small.
+_SMALL: Final = 0.5
 
 
 @dataclass(slots=True)
 class SelfMadeData:
-    """Detects a model that makes its own data: counts forwards without gradients on less than a training batch.
+    """Detects a model that makes its own data: counts forwards without gradients on less than half a batch.
 
-    Nobody evaluates on less than a batch in every fourth step. Who asks so little so often acts on the answer, and the
+    Nobody evaluates on so little in every fourth step. Who asks so little so often acts on the answer, and the
     loss is then of a task that changes with the model: that it rises says nothing of labels or steps (Mnih et al. 2015,
     "Human-level control through deep reinforcement learning").
+
+    A policy that collects for many steps at once has many such forwards in one record.
     """
 
     records: int = 0
@@ -71,26 +75,29 @@ class SelfMadeData:
         """Take one record."""
         self.records += 1
         if context.table("batch/eval") is not None:
-            self.small_evaluations += _is_small_evaluation(context)
+            self.small_evaluations += small_evaluations(context)
+
+    def pass_by(self, records: int) -> None:
+        """Count records without an evaluation."""
+        self.records += records
 
     @property
     def is_self_made(self) -> bool:
-        """True if a quarter of the records or more have such a forward."""
+        """True if there are a quarter as many such forwards as records, or more."""
         return self.small_evaluations >= max(_FEWEST, _SHARE * self.records)
 
 
-def _is_small_evaluation(context: StepContext) -> bool:
-    evaluated = _size(context, "batch/eval")
-    return evaluated > 0.0 and evaluated < _size(context, "batch")
+def small_evaluations(context: StepContext) -> int:
+    """Return how many forwards without gradients had less than half of the training batch."""
+    whole = max(_sizes(context, "batch"), default=0.0)
+    return sum(size < _SMALL * whole for size in _sizes(context, "batch/eval"))
 
 
-def _size(context: StepContext, subject: str) -> float:
-    """Return the number of values in the largest first input; zero if there was none."""
+def _sizes(context: StepContext, subject: str) -> list[float]:
+    """Return the numbers of values in the first inputs of all calls."""
     table = context.table(subject)
     if table is None:
-        return 0.0
+        return []
     sizes = table.column("size")
-    return max(
-        (float(sizes[row]) for row in range(len(sizes)) if table.present[row] and table.rows.sites[row] == ROOT_SITE),
-        default=0.0,
-    )
+    rows = (row for row in range(len(sizes)) if table.present[row] and table.rows.sites[row] == ROOT_SITE)
+    return [float(sizes[row]) for row in rows if sizes[row] > 0]

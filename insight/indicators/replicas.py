@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ...storage import Event
-from ..event_fields import number, numbers, ranks, words
+from ..event_fields import as_number, number, numbers, ranks, words
 
 #: Relative misfit of reduced against local gradients below which the shares are trusted; rounding gives 1e-6.
 _FITS = 0.05
@@ -27,6 +27,21 @@ def is_unreduced(event: Event) -> bool:
     """True when rank 0 applies its own gradient alone."""
     found = shares(event)
     return bool(found) and abs(found[0] / len(found) - 1) < _CLOSE and all(abs(share) < _NONE for share in found[1:])
+
+
+def alone(event: Event) -> list[int]:
+    """Return the ranks, other than 0, that apply their own gradient alone while rank 0 applies another one."""
+    own = event.data.get("weights_elsewhere")
+    found: list[int] = []
+    if is_unreduced(event):
+        return found
+    for rank, weights in enumerate(own if isinstance(own, list | tuple) else ()):
+        shares_there = weights if isinstance(weights, list | tuple) else ()
+        values = [as_number(share) for share in shares_there]
+        others = [abs(share) for other, share in enumerate(values) if other != rank]
+        if rank < len(values) and abs(values[rank] - 1) < _CLOSE and all(share < _NONE for share in others):
+            found.append(rank)
+    return found
 
 
 def dropped(event: Event) -> list[int]:

@@ -84,12 +84,18 @@ def advise(
 
 def _parts(splits: Sequence[StepSplit]) -> Iterator[Advice]:
     for kind, (worth, observation, remedy) in _WHAT_TO_DO.items():
-        known = [(split.share(kind), split) for split in splits if np.isfinite(split.share(kind))]
+        known = [(share, split) for split in splits if np.isfinite(share := _share(split, kind))]
         if not known:
             continue
         share, split = max(known, key=lambda pair: pair[0])
         if share >= worth:
             yield Advice(kind, share, split.rank, f"{share:.0%} of a step of {_ms(split.step_s)} {observation}", remedy)
+
+
+def _share(split: StepSplit, kind: str) -> float:
+    """Return the share of a part; of the monitor with its thread."""
+    beside = split.share("writer") if kind == "monitor" and "writer" in split.beside else 0.0
+    return split.share(kind) + beside
 
 
 def _straggler(ranks: Sequence[RankTime]) -> Iterator[Advice]:
@@ -217,11 +223,17 @@ def _split(profile: Profile) -> Iterator[str]:
             for name, seconds in (*split.phases.items(), *split.inside.items()):
                 part = "  of which " if name in split.inside else ""
                 yield f"  {part:<11}{name:<14} {_duration(seconds):>10}  {split.share(name):6.1%}"
+            for name, seconds in split.beside.items():
+                yield f"  beside it  {name:<14} {_duration(seconds):>10}  {split.share(name):6.1%}  of a processor"
+            if "monitor" in split.inside:
+                yield "  (monitor: around the optimizer; its hooks are in forward and backward: doctor --cost compares)"
 
 
 def _ranks(profile: Profile) -> Iterator[str]:
     if any(np.isfinite(rank.slowness) for rank in profile.ranks):
-        yield from ("", "ranks, the slowest first: own work, waiting, against the others")
+        is_slow = profile.ranks[0].slowness >= _SLOW
+        order = "the slowest first" if is_slow else "none slower than the others as far as their waiting can be told"
+        yield from ("", f"ranks, {order}: own work, waiting, against the others")
         for rank in profile.ranks[:_ROWS]:
             yield f"  rank {rank.rank:<4} {_duration(rank.own_s):>10} {_duration(rank.wait_s):>10}  {rank.slowness:.2f}"
 

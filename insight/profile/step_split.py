@@ -1,18 +1,31 @@
 """Where the time of a step goes, rank by rank: its phases, its collectives, and the rank that the others wait for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import ROOT_SITE, Block, Store
+from ..rank_work import RankWork, rank_work
 
-__all__ = ["INSIDE", "PHASES", "Collective", "RankTime", "StepSplit", "collectives", "rank_times", "step_split"]
+__all__ = [
+    "BESIDE",
+    "INSIDE",
+    "PHASES",
+    "Collective",
+    "RankTime",
+    "StepSplit",
+    "collectives",
+    "rank_times",
+    "step_split",
+]
 
 #: What a step consists of, in its order, and what is part of these.
 PHASES = ("data", "forward", "backward", "optimizer", "evaluation")
 INSIDE = ("communication", "monitor")
+#: What other threads take of the processor meanwhile.
+BESIDE = ("writer",)
 #: Points of one series that are read; our choice: more change no median.
 _MOST = 20_000
 
@@ -31,8 +44,10 @@ class StepSplit:
         slow_s: 95th percentile of a step's seconds.
         slowest: The steps that took longest, at most five, longest first.
         phases: Median seconds of `data`, `forward`, `backward`, `optimizer`, `evaluation` as far as recorded, and
-            `other`: what of the steps whose split was recorded is in none of them; empty when the run has no split.
+            `other`: what of the steps whose split was recorded is in none of them, all scaled so that they sum to the
+            step; empty when the run has no split.
         inside: Seconds of `communication` and `monitor`, which are part of the phases.
+        beside: Processor seconds of the monitor's `writer`, which diagnoses and writes on a thread of its own.
     """
 
     rank: int
@@ -42,10 +57,11 @@ class StepSplit:
     slowest: tuple[int, ...]
     phases: Mapping[str, float]
     inside: Mapping[str, float]
+    beside: Mapping[str, float] = field(default_factory=dict)
 
     def share(self, name: str) -> float:
         """Return the share of the step that a phase or part takes; NaN if unknown. All phases sum to 1."""
-        seconds = self.phases.get(name, self.inside.get(name, float("nan")))
+        seconds = self.phases.get(name, self.inside.get(name, self.beside.get(name, float("nan"))))
         whole = sum(self.phases.values()) or self.step_s
         return seconds / whole if whole > 0.0 else float("nan")
 
@@ -73,14 +89,19 @@ def step_split(
         return found.steps[finite], found.values[finite]
 
     steps, seconds = read("step_seconds")
-    times = {name: read(f"time/{name}_seconds") for name in PHASES + INSIDE}
+    times = {name: read(f"time/{name}_seconds") for name in PHASES + INSIDE + BESIDE}
     medians = {name: _median(values) for name, (_, values) in times.items()}
     phases = {name: medians[name] for name in PHASES if np.isfinite(medians[name])}
     total = _median(seconds)
-    split = np.concatenate([times[name][0] for name in phases]) if phases else np.empty(0, np.int64)
-    whole = _median(seconds[np.isin(steps, split)])
+    inside = {name: medians[name] for name in INSIDE if np.isfinite(medians[name])}
+    split = np.unique(np.concatenate([times[name][0] for name in phases])) if phases else np.empty(0, np.int64)
+    whole = _median(_window_means(steps, seconds, split))
     if phases and np.isfinite(whole):
         phases["other"] = max(0.0, whole - sum(phases.values()))
+    if phases and np.isfinite(total):  # medians of different steps: the rows are to sum to the typical step
+        scale = total / (sum(phases.values()) or total)
+        phases = {name: scale * value for name, value in phases.items()}
+        inside = {name: scale * value for name, value in inside.items()}
     order = np.argsort(-seconds, kind="stable")[:5]
     return StepSplit(
         rank=rank,
@@ -89,8 +110,16 @@ def step_split(
         slow_s=float(np.percentile(seconds, 95)) if len(seconds) else float("nan"),
         slowest=tuple(int(step) for step in steps[order]),
         phases=phases,
-        inside={name: medians[name] for name in INSIDE if np.isfinite(medians[name])},
+        inside=inside,
+        beside={name: medians[name] for name in BESIDE if np.isfinite(medians[name])},
     )
+
+
+def _window_means(steps: NDArray[np.int64], seconds: Floats, ends: NDArray[np.int64]) -> Floats:
+    """Return the mean step of each window that a split is averaged over; it ends at the split's step."""
+    last = np.searchsorted(steps, ends, side="right")
+    first = np.concatenate([np.maximum(last[:1] - 1, 0), last[:-1]])
+    return np.array([seconds[begin:end].mean() for begin, end in zip(first, last, strict=True) if end > begin])
 
 
 def _median(values: Floats) -> float:
@@ -100,8 +129,6 @@ def _median(values: Floats) -> float:
 _SUBJECT = "communication"
 #: The newest records that are read: collectives are recorded one row a call. Our choice.
 _RECORDS = 256
-#: Ranks end their backward passes together when these ends lie closer than the beginnings by this factor. Our choice.
-_TOGETHER = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +205,10 @@ def rank_times(splits: Sequence[StepSplit], costs: Sequence[Collective]) -> tupl
     Ranks that step together take the same time for a step; the one that the others wait for is the one that does more
     work of its own, or the same work more slowly, and waits least.
     """
-    hidden = _hidden_waits(splits)
-    own = {split.rank: split.own_s - hidden[split.rank] for split in splits}
+    work = _work(splits)
+    alone = [split.own_s for split in splits]
+    own = dict(zip((split.rank for split in splits), alone if work is None else work.own_s.tolist(), strict=True))
+    hidden = dict.fromkeys(own, 0.0) if work is None else dict(zip(own, work.waits_s.tolist(), strict=True))
     made = []
     for split in splits:
         others = [value for rank, value in own.items() if rank != split.rank and np.isfinite(value)]
@@ -195,19 +224,11 @@ def rank_times(splits: Sequence[StepSplit], costs: Sequence[Collective]) -> tupl
     )
 
 
-def _hidden_waits(splits: Sequence[StepSplit]) -> dict[int, float]:
-    """Return, by rank, the seconds of its backward pass in which it waited, unrecorded, for others' gradients.
-
-    A backward pass that reduces on its way ends on all ranks together. Whoever began later has then had the shorter
-    one, by as much; the rank with the shortest has waited least. Nothing is known of ranks that do not end together,
-    or whose collectives were timed.
-    """
-    none = dict.fromkeys((split.rank for split in splits), 0.0)
-    if any("backward" not in split.phases or split.inside.get("communication", 0.0) > 0.0 for split in splits):
-        return none
-    backward = np.array([split.phases["backward"] for split in splits])
-    begins = np.array([sum(split.phases.get(name, 0.0) for name in ("data", "forward")) for split in splits])
-    if len(splits) < 2 or np.ptp(begins + backward) > _TOGETHER * np.ptp(begins):
-        return none
-    waits = backward - backward.min()
-    return {split.rank: float(wait) for split, wait in zip(splits, waits, strict=True)}
+def _work(splits: Sequence[StepSplit]) -> RankWork | None:
+    """Return work and waiting of the ranks; None where a split is missing."""
+    if len(splits) < 2 or any("backward" not in split.phases for split in splits):
+        return None
+    return rank_work(
+        {name: np.array([split.phases.get(name, 0.0) for split in splits]) for name in (*PHASES, "other")},
+        np.array([split.inside.get("communication", 0.0) for split in splits]),
+    )

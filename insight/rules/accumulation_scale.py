@@ -13,6 +13,8 @@ from ..rule import LOSS, rule
 _MODEL = chain("one:Dense", "two:Dense")
 #: Tolerance in logarithms of the number of micro-batches around 1, m and 1/m; auxiliary losses may shift the factor.
 _TOLERANCE = 0.25
+#: Backward passes from which they are taken for micro-batches; two are as likely two losses.
+_FEWEST = 3
 
 
 def _accumulated(micro_batches: int, factor: float, reduction: str = "mean") -> Event:
@@ -39,6 +41,8 @@ class _AccumulationScaleState:
         Recording(structure=_MODEL, events=(_accumulated(4, 1 / 16),)),
     ),
     silent_on=(
+        # a critic's loss of real samples, and that of made ones, with a backward pass each
+        Recording(structure=_MODEL, events=(_accumulated(2, 1.0),)),
         Recording(structure=_MODEL, events=(_accumulated(4, 0.25),)),
         Recording(structure=_MODEL, events=(_accumulated(1, 1.0),)),
         # an auxiliary loss is added before the division
@@ -52,7 +56,8 @@ def check(context: StepContext, memory: _AccumulationScaleState) -> Iterator[Fin
 
     The gradient of a batch's mean is the sum over its m micro-batches of the mean of each, divided by m. The probe
     knows the value of the loss function and the value from which backward started, so it reads the factor between them
-    and estimates nothing. The rule fires when the factor is 1 or 1/m^2 instead of 1/m. Divide the loss of each
+    and estimates nothing. The rule fires when the factor is 1 or 1/m^2 instead of 1/m, of three passes or more: two are
+    as likely two losses that are added. Divide the loss of each
     micro-batch by their number exactly once.
     """
     for event in context.events("accumulation"):
@@ -61,6 +66,8 @@ def check(context: StepContext, memory: _AccumulationScaleState) -> Iterator[Fin
             continue
         if event.data.get("reduction") == "sum":
             continue
+        if count < _FEWEST:
+            continue  # two losses with a backward pass each, such as a critic's of real and of made samples
         power = log(factor * count) / log(count)  # 0 where it is right, 1 undivided, -1 divided twice
         kind = "undivided" if abs(power - 1) < _TOLERANCE else "divided twice" if abs(power + 1) < _TOLERANCE else ""
         if kind and kind not in memory.reported:

@@ -6,14 +6,14 @@ from math import isfinite, isnan, sqrt
 
 import numpy as np
 
-from ...storage import ROOT_SITE, Finding, Severity
+from ...storage import ROOT_SITE, Event, Finding, Severity
 from ..context.step_context import StepContext
+from ..indicators.loss_anchor import LossAnchor
 from ..indicators.non_finite_sources import MissingValues
-from ..indicators.policy_training import SelfMadeData
 from ..indicators.update_stability import LastStep
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
-from ..running_statistics import RobustBaseline
+from ..running_statistics import RobustBaseline, Window
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
@@ -25,6 +25,9 @@ _ALONE = 20.0
 _WARM_UP, _PATIENCE = 16, 3
 #: Batches that are reported; data with more strange ones is like that.
 _MOST = 3
+#: Share of the usual number of samples below which a batch, such as the last one of an epoch, is not judged.
+_SMALL = 0.5
+_CALLED = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
 
 
 @dataclass(slots=True)
@@ -58,7 +61,8 @@ class _BadBatchState:
     first: float = float("nan")
     last_step: LastStep = field(default_factory=LastStep)
     missing: MissingValues = field(default_factory=MissingValues)
-    self_made: SelfMadeData = field(default_factory=SelfMadeData)
+    anchor: LossAnchor = field(default_factory=LossAnchor)
+    samples: Window = field(default_factory=lambda: Window(32))
     suspect: _Suspect | None = None
     reported: int = 0
 
@@ -76,12 +80,24 @@ class _BadBatchState:
         ),
         # its labels
         Recording(
-            {"scalar/loss": (*_CALM, 7.0, 0.8, 0.8), " batch/l2_norm": (*(8.0, 8.2) * 20, 8.0, 8.1, 8.1)}, _MODEL
+            {"scalar/loss": (*_CALM, 7.0, 0.8, 0.8), " batch/l2_norm": (*(8.0, 8.2) * 20, 8.0, 8.1, 8.1)},
+            _MODEL,
+            (_CALLED,),
         ),
         # a missing value in the data
         Recording({"scalar/loss": (2.0, 1.9, np.nan), " batch/nans": (0.0, 0.0, 1.0)}, _MODEL),
     ),
     silent_on=(
+        # the last batch of an epoch, of two samples
+        Recording(
+            {
+                "scalar/loss": (*_CALM, 7.0, 0.8, 0.8),
+                "scalar/batch/samples": (*(8.0,) * 40, 2.0, 8.0, 8.0),
+                " batch/l2_norm": (*(8.0, 8.2) * 20, 2.0, 8.1, 8.1),
+            },
+            _MODEL,
+            (_CALLED,),
+        ),
         Recording({"scalar/loss": (*_CALM, 0.8, 0.8), " batch/l2_norm": (*(8.0, 8.2) * 20, 90.0, 8.0)}, _MODEL),
         Recording({"scalar/loss": (*_CALM, 1.2, 0.8), " batch/l2_norm": (*(8.0, 8.2) * 20, 8.0, 8.0)}, _MODEL),
         # the loss stays, and nothing is strange about the input: no single batch
@@ -107,7 +123,9 @@ def check(context: StepContext, memory: _BadBatchState) -> Iterator[Finding]:
     three. It looks at the scale and the mean of the input; of tokens, at their divergence from earlier batches and the
     share of the most frequent one. If the input is as usual, the labels may be wrong: then the loss alone must be 20
     deviations out and above everything before, and the finding waits until the next batches are normal again. A strange
-    input is reported at once; if later batches are as strange, the finding becomes a notice.
+    input is reported at once; if later batches are as strange, the finding becomes a notice. So is a loss alone that is
+    no known function of predictions and targets: the losses of policies and opponents have heavy tails. Batches with
+    less than half of the usual samples are not judged.
 
     Input with NaN or infinity needs no history if the loss stops being finite in the same step. If the loss was finite
     over such input before, the model is made for missing values, and nothing is reported. Batches that a model collects
@@ -119,8 +137,8 @@ def check(context: StepContext, memory: _BadBatchState) -> Iterator[Finding]:
     if loss is None:
         return
     yield from memory.missing.look(context, isfinite(loss))
-    memory.self_made.learn(context)
-    if context.has_a_surrogate_loss or memory.self_made.is_self_made:
+    memory.anchor.learn(context)
+    if context.has_a_surrogate_loss or memory.anchor.self_made.is_self_made or _is_small(context, memory):
         return
     deviates, what = _inputs(context, memory)
     usual, known = memory.loss.value, len(memory.loss.history) >= _WARM_UP
@@ -149,6 +167,15 @@ def check(context: StepContext, memory: _BadBatchState) -> Iterator[Finding]:
         memory.farthest_loss = max(memory.farthest_loss, loss_deviates)
     memory.farthest_input = max(memory.farthest_input, deviates)
     memory.highest = max(memory.highest, loss) if isfinite(loss) else memory.highest
+
+
+def _is_small(context: StepContext, memory: _BadBatchState) -> bool:
+    samples = context.scalar("batch/samples")
+    if samples is None:
+        return False
+    usual = memory.samples.median()
+    memory.samples.add(samples)
+    return samples < _SMALL * usual
 
 
 def _inputs(context: StepContext, memory: _BadBatchState) -> tuple[float, str]:
@@ -195,7 +222,13 @@ def _judge(context: StepContext, memory: _BadBatchState, loss: float, deviates: 
         memory.suspect = None
         if memory.reported < _MOST:
             memory.reported += 1
-            found = _report(context, suspect, confidence=0.9 if suspect.is_strange else 0.6)
+            matters = suspect.is_strange or memory.anchor.is_one_known_loss(context)
+            found = _report(
+                context,
+                suspect,
+                severity="warning" if matters else "info",
+                confidence=0.9 if suspect.is_strange else 0.6,
+            )
             yield replace(found, step=suspect.step) if suspect.is_strange else found  # when it was said already
     elif suspect.waited >= _PATIENCE:
         memory.suspect = None

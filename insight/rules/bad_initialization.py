@@ -17,6 +17,8 @@ _MODEL = chain("one:Dense", "two:Dense", "three:Dense", shape=(64, 64))
 #: PyTorch's default, 0.06 for the smallest residual projection of GPT-2 at width 64.
 _HUGE, _TINY = 8.0, 0.01
 _FEWEST = 16
+#: Names of the matrices that layers apply to their input; a memory key or a token is a parameter of another name.
+_OF_A_LAYER = ("weight", "kernel")
 _WAITED = 3
 #: Times the loss of guessing. Logits of deviation s cost about s^2 / 2 more than guessing. Our healthy models start
 #: with s below 1.5; three times the loss of guessing takes an s of 3 for ten classes, of 6 for 10^4.
@@ -52,6 +54,9 @@ def _skip_window(lookahead: Lookahead, memory: _BadInitializationState) -> SkipW
     return lookahead.whole if memory.has_first_loss and not memory.zeros else None
 
 
+_OF_BOXES = Event("loss_input", 0, data={"loss": "l1_loss"})
+
+
 @rule(
     "bad-initialization",
     needs=("structure",),
@@ -66,6 +71,12 @@ def _skip_window(lookahead: Lookahead, memory: _BadInitializationState) -> SkipW
         Recording({"scalar/loss": 40.0}, _MODEL, events=(_initial("one.weight", 0.9), _called(-60.0, 55.0))),
     ),
     silent_on=(
+        # keys of a memory, which are compared with, and a fixed projection onto random frequencies
+        Recording(structure=chain("one:MemoryAttention", shape=(64, 64)), events=(_initial("one.keys", 1.0),)),
+        Recording(
+            structure=chain("one:Dense", "two:Dense", frozen=["one.weight"], shape=(64, 64)),
+            events=(_initial("one.weight", 10.0),),
+        ),
         Recording(structure=_MODEL, events=(_initial("one.weight", 0.176), _initial("two.weight", 0.02))),
         # the ends of two branches, which learn at once
         Recording(_stays(0.1), _MODEL, events=(_initial("one.weight", 0.0), _initial("two.weight", 0.0))),
@@ -76,6 +87,16 @@ def _skip_window(lookahead: Lookahead, memory: _BadInitializationState) -> SkipW
         # a first loss as of a model that was trained on something else, and one of several terms
         Recording({"scalar/loss": 5.0}, _MODEL, events=(_initial("one.weight", 0.1), _called(-9.0, 8.0))),
         Recording({"scalar/loss": 40.0}, _MODEL, events=(_initial("one.weight", 0.1), _called(-0.3, 0.4))),
+        # a distance of boxes beside the classes
+        Recording(
+            {"scalar/loss": 40.0},
+            _MODEL,
+            events=(
+                _initial("one.weight", 0.9),
+                _called(-60.0, 55.0),
+                Event("loss_input", 0, data={"loss": "l1_loss"}),
+            ),
+        ),
         # pixels up to 255
         Recording(
             {"scalar/loss": 40.0, " batch/l2_norm": 8 * 130.0},
@@ -112,7 +133,7 @@ def check(context: StepContext, memory: _BadInitializationState) -> Iterator[Fin
     constant = [event for event in events if number(event, "std") == 0 and number(event, "mean") != 0]
     for events_of_kind, words in (
         (constant, "all its values are equal, so all its units compute and learn the same"),
-        (huge, "it scales up its input, and the gradient on its way back"),
+        (huge, "a layer that keeps the scale of its input has a gain near 1"),
         (tiny, "almost nothing of its input or of the gradient passes through"),
     ):
         if events_of_kind:
@@ -130,7 +151,7 @@ def _first_loss(context: StepContext) -> Iterator[Finding]:
         [event for event in context.events("initial_weight") if _gain(event) > 0.0],
     )
     amplifier = _amplifier(context)
-    if _is_of_its_input(context):
+    if _is_of_its_input(context) or _has_other_terms(context):
         return
     for event in context.events("loss_input"):
         columns, options = event.data.get("columns"), event.data.get("options")
@@ -146,6 +167,12 @@ def _first_loss(context: StepContext) -> Iterator[Finding]:
                 yield _amplified(context, words, loss, *amplifier)
             else:
                 yield _report(context, max(matrices, key=_gain), f"{words}, and no matrix scales more")
+
+
+def _has_other_terms(context: StepContext) -> bool:
+    """Return whether loss functions other than those of classes were called."""
+    called = {str(event.data.get("loss")) for event in context.events("loss_input")}
+    return not called <= {"cross_entropy", "nll_loss"}
 
 
 def _reach_of_outputs(context: StepContext) -> float:
@@ -227,7 +254,10 @@ def _is_judged(context: StepContext, event: Event) -> bool:
     values = 1
     for size in sizes:
         values *= size
-    return len(sizes) >= 2 and values >= _FEWEST and context.model.is_linear_map(event.site)
+    item = context.model.parameters.get(event.site)
+    is_trained = item is None or item.requires_grad  # a fixed matrix is drawn as its method wants it
+    is_layer = any(word in event.site.rpartition(".")[2] for word in _OF_A_LAYER)
+    return len(sizes) >= 2 and values >= _FEWEST and is_layer and is_trained and context.model.is_linear_map(event.site)
 
 
 def _gain(event: Event) -> float:

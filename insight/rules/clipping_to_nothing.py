@@ -9,10 +9,15 @@ from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
+_ADAM = chain("one:Dense", "two:Dense", optimizer="Adam")
 #: A limit that takes 99 % of every gradient is no safeguard against spikes. Our choice: large models that are clipped
 #: to 1 start with norms of 10 to 60 and are below 5 after their warm-up.
 _NOTHING = 0.01
 _IN_A_ROW = 10
+#: Optimizers whose step does not change if all gradients are scaled, and the least limit that is usual with them (our
+#: choice: published agents clip norms of 50 and more to 0.5; far below, epsilon would count).
+_SCALE_FREE = ("adam", "nadam", "radam", "rmsprop", "adagrad", "adadelta", "lion", "adafactor")
+_USUAL_LIMIT = 0.1
 
 
 @dataclass(slots=True)
@@ -32,9 +37,15 @@ class _ClippingToNothingState:
     warm_up=_IN_A_ROW,
     is_fact=True,
     is_optional=True,
-    fires_on=(Recording({"scalar/clip/norm": 2.0, "scalar/clip/coefficient": (0.0005,) * 12}, _MODEL),),
+    fires_on=(
+        Recording({"scalar/clip/norm": 2.0, "scalar/clip/coefficient": (0.0005,) * 12}, _MODEL),
+        Recording({"scalar/clip/norm": 65.0, "scalar/clip/coefficient": (0.0077,) * 12}, _MODEL),
+        Recording({"scalar/clip/norm": 2.0, "scalar/clip/coefficient": (0.00005,) * 12}, _ADAM),
+    ),
     silent_on=(
         Recording({"scalar/clip/norm": 2.0, "scalar/clip/coefficient": (0.5,) * 12}, _MODEL),
+        # Adam divides by the size of its gradients, so a usual limit takes nothing away
+        Recording({"scalar/clip/norm": 65.0, "scalar/clip/coefficient": (0.0077,) * 12}, _ADAM),
         # a start with large gradients
         Recording({"scalar/clip/coefficient": (0.005,) * 6 + (0.1,) * 12}, _MODEL),
         Recording({"scalar/clip/coefficient": (1.0,) * 8 + (0.001,) + (1.0,) * 8}, _MODEL),
@@ -46,7 +57,8 @@ def check(context: StepContext, memory: _ClippingToNothingState) -> Iterator[Fin
     The rule fires when ten clippings in a row leave less than a hundredth of the gradient. Clipping is meant for rare
     spikes (Pascanu et al. 2013, arXiv:1211.5063, choose the limit from the average of the norms). If it scales every
     step, plain gradient descent stands still, and an adaptive optimizer no longer sees how large its gradients are.
-    Choose a limit near the usual norm of the gradient.
+    Adam and its like take the same step with all gradients scaled, so there only a limit below 0.1 is reported. Choose
+    a limit near the usual norm of the gradient.
     """
     coefficient = context.scalar("clip/coefficient")
     if coefficient is None or coefficient != coefficient:
@@ -55,8 +67,10 @@ def check(context: StepContext, memory: _ClippingToNothingState) -> Iterator[Fin
     memory.since = context.step if memory.streak == 1 else memory.since
     if memory.streak < _IN_A_ROW or memory.is_reported:
         return
-    memory.is_reported = True
     norm = context.scalar("clip/norm")
+    if norm is not None and coefficient * norm >= _USUAL_LIMIT and _is_scale_free(context):
+        return
+    memory.is_reported = True
     yield context.finding(
         ROOT_SITE,
         "scalar/clip/coefficient",
@@ -69,3 +83,9 @@ def check(context: StepContext, memory: _ClippingToNothingState) -> Iterator[Fin
         advice="choose a limit near the usual norm of the gradient, such as the median of clip/norm; if the loss is "
         "a sum over the batch, make it a mean",
     )
+
+
+def _is_scale_free(context: StepContext) -> bool:
+    """Return whether every optimizer takes the same step with all gradients scaled."""
+    optimizers = context.model.structure.optimizers
+    return bool(optimizers) and all(item.kind.lower().startswith(_SCALE_FREE) for item in optimizers)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ...storage import ROOT_SITE, Event, Finding
 from ..context.step_context import StepContext
+from ..indicators.executable_checks import refutation, refuted, refuting_event
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
@@ -17,30 +18,58 @@ def _checked(*, is_causal: bool | None, is_declared: bool = True) -> Event:
     )
 
 
+#: What to do about each claim that may be broken.
+_TRIED = {
+    "no_position_sees_later_ones": "pass a causal mask to every attention layer, pad convolutions on the left only, "
+    "and take no mean or normalisation along the positions",
+    "targets_are_not_the_input": "shift the targets by one: inputs tokens[:, :-1], targets tokens[:, 1:]",
+    "targets_are_no_input_column": "remove the target, and what is computed from it, from the inputs",
+}
+
+
+def _tried(check: str, outcome: str = "broken") -> Event:
+    return refuting_event(check, "the targets are the input x", occasion=1, outcome=outcome, positions=8)
+
+
 @rule(
     "data-leak",
     needs=("record",),
-    triggers=("event/causality",),
+    triggers=("event/causality", "event/check"),
+    memory=set,
     phase=FORWARD,
     is_fact=True,
-    fires_on=(Recording(structure=_MODEL, events=(_checked(is_causal=False),)),),
+    fires_on=(
+        Recording(structure=_MODEL, events=(_checked(is_causal=False),)),
+        Recording(structure=_MODEL, events=(_tried("no_position_sees_later_ones"),)),
+        Recording(structure=_MODEL, events=(_tried("targets_are_not_the_input"),)),
+        Recording(structure=_MODEL, events=(_tried("targets_are_no_input_column"),)),
+    ),
     silent_on=(
         Recording(structure=_MODEL, events=(_checked(is_causal=True),)),
         Recording(structure=_MODEL, events=(_checked(is_causal=None),)),
         # a model that may look ahead, which was only reported
         Recording(structure=_MODEL, events=(_checked(is_causal=False, is_declared=False),)),
         Recording(structure=_MODEL),
+        Recording(structure=_MODEL, events=(_tried("no_position_sees_later_ones", "held"),)),
     ),
 )
-def check(context: StepContext, memory: None) -> Iterator[Finding]:
-    """Report outputs that change when a later input changes.
+def check(context: StepContext, memory: set[str]) -> Iterator[Finding]:
+    """Report outputs that change when a later input changes, and targets among the inputs.
 
-    The check calls the model with its own batch, changed at single positions. It runs when the configuration declares
-    the model causal (`causality: true`). The rule estimates nothing: before the changed position a causal model gives
-    the same numbers, up to the noise between two equal calls. Look at the attention mask, at convolutions without left
-    padding, and at operations along the positions.
+    Without any configuration: if the targets of a torch training are its input one position later, no output may depend
+    on input at a later position; if they are the input at the same position, a causal model only copies it; and no
+    column of the input may be the target. A copy of the model is called with changed inputs.
+
+    The other check calls the model with its own batch, changed at single positions. It runs when the configuration
+    declares the model causal (`causality: true`). The rule estimates nothing: before the changed position a causal
+    model gives the same numbers, up to the noise between two equal calls. Look at the attention mask, at convolutions
+    without left padding, and at operations along the positions.
     """
-    del memory
+    for event in refuted(context, *_TRIED):
+        kind = str(event.data.get("check"))
+        if kind not in memory:
+            memory.add(kind)
+            yield refutation(context, event, consequence="the model sees what it is to predict", advice=_TRIED[kind])
     for event in context.events("causality"):
         if event.data.get("is_causal") is not False or event.data.get("is_declared") is False:
             continue

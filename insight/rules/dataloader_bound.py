@@ -7,6 +7,7 @@ from math import inf
 from ...storage import ROOT_SITE, Finding
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..event_fields import items
+from ..indicators.policy_training import small_evaluations
 from ..recording import Recording
 from ..rule import FORWARD, rule
 from ..running_statistics import Streak
@@ -80,6 +81,8 @@ def check(context: StepContext, memory: _DataloaderBoundState) -> Iterator[Findi
     between the end of the optimizer's step and the next forward. This time contains the loader and everything else that
     the loop does there, such as logs and checkpoints; the monitor cannot separate them, and the finding says so.
 
+    A model that acts between its steps waits for its environment, and is left out.
+
     The first measurement is left out: workers start and caches fill. Other processes on the same cores make every phase
     longer, so the 15 ms grow with the work of a step, relative to its fastest measurement. Evaluation is timed
     separately, but its preparation is not, so the step after an evaluation is not judged.
@@ -96,7 +99,7 @@ def check(context: StepContext, memory: _DataloaderBoundState) -> Iterator[Findi
     work = sum(context.scalar(name) or 0.0 for name in _WORK)
     step, memory.least_work = data + work, min(memory.least_work, work)
     is_bound = memory.seen > 1 and data > max(_SHARE * step, _LEAST_S * work / memory.least_work)
-    if memory.streak.update(is_bound, context.step) < _LASTING:
+    if memory.streak.update(is_bound, context.step) < _LASTING or small_evaluations(context):
         return
     memory.is_reported = True
     yield context.finding(

@@ -105,6 +105,10 @@ def _skip_window(lookahead: Lookahead, memory: _DeadUnitsState) -> SkipWindow | 
             {"two activation/max": (-3.0,) * 12, "two.weight gradient/l2_norm": 0.0, "one.weight gradient/l2_norm": 1},
             _BARE,
         ),
+        # what a module hands on besides its output
+        Recording(
+            {"relu activation/zeros": 30, "relu[1] activation/zeros": (64,) * 12, "relu[1] activation/min": 0}, _MODEL
+        ),
         # a branch that starts at zero and learns
         Recording({"one activation/zeros": (64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "one activation/min": 0}, _MODEL),
     ),
@@ -115,7 +119,7 @@ def check(context: StepContext, memory: _DeadUnitsState) -> Iterator[Finding]:
     The rule fires when 99.9 % of a layer's output has been zero for 10 records, or when 60 % of its units have not
     fired in any recent look, in two judgements in a row. No gradient flows behind such units, so they do not come back.
     Units that fired before count only if the loss rose with their silence, since a network may grow sparse as it
-    learns.
+    learns. Where the loss is a surrogate, as of a policy or of a moving target, it cannot tell, and the rule asks.
 
     A ReLU that is a function and not a module has no output of its own. The rule then judges the layer before it: an
     output that is nowhere above zero, with weights whose gradients have been exactly zero for 10 records. The last
@@ -138,9 +142,18 @@ def check(context: StepContext, memory: _DeadUnitsState) -> Iterator[Finding]:
         return
     rows = [int(row) for row in np.flatnonzero(lengths >= _LASTING) if row not in memory.reported]
     memory.reported.update(rows)
-    rows = [row for row in rows if not any(word in context.model.kind(table.rows.sites[row]) for word in _ZEROING)]
+    rows = [row for row in rows if _is_judged(context, table.rows.sites[row])]
     if rows:
         yield _report(context, table, memory, rows[0], len(rows), dead)
+
+
+def _is_judged(context: StepContext, site: str) -> bool:
+    """Return whether zeros of the site are harm: it makes none by design, and is the first output of its module.
+
+    What a module returns besides is a state, a mask or a bias that it hands on, as T5's attention does.
+    """
+    is_first = not site.endswith("]") or site.endswith("[0]")
+    return is_first and not any(word in context.model.kind(site) for word in _ZEROING)
 
 
 def _below_zero(context: StepContext, memory: _DeadUnitsState, table: Table) -> Iterator[Finding]:
@@ -220,17 +233,20 @@ def _dead_units(context: StepContext, memory: _DeadUnitsState) -> Iterator[Findi
     rows = memory.units.newly(dead, judged, context.step, records=_LOOKS, steps=_SPAN)
     for row in rows[:1]:
         site = table.rows.sites[row]
+        is_open = context.has_a_surrogate_loss and bool(np.isfinite(memory.loss_alive[row]))
+        doubt = ", which no loss here tells from the sparsity that training brings; is it meant?" * is_open
         yield context.finding(
             site,
             "activation/units/dead_share",
             {"dead_share": float(share[row]), "limit": _DEAD_UNITS, "modules": len(rows)},
-            severity="warning",
+            severity="info" if is_open else "warning",
             first_step=memory.units.since(row),
             explanation=f"{share[row]:.0%} of the units of {display_site(site)} have not fired in any look since "
-            f"step {memory.units.since(row)} or earlier; they get no gradient and do not come back by themselves",
+            f"step {memory.units.since(row)} or earlier; they get no gradient and do not come back by themselves"
+            f"{doubt}",
             advice="check the bias of the layer before it and the largest updates so far; restart with a lower "
             "rate, another initialisation, or with LeakyReLU or GELU",
-            confidence=0.8,
+            confidence=0.5 if is_open else 0.8,
         )
 
 

@@ -1,7 +1,7 @@
 """A gradient that grows with depth, or beyond its own history."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 
 import numpy as np
@@ -23,6 +23,10 @@ _ORDERED = -0.6
 #: above its median when the loss was near zero, but never 10 times above that largest value.
 _TIME, _START = 100.0, 10.0
 _WARM_UP, _LASTING = 20, 3
+#: Spreads of the loss above its history that count as harm (our choice).
+_HURTS = 4.0
+#: Records in a row after which gradient and loss are taken to have come back.
+_BACK = 20
 
 
 @dataclass(slots=True)
@@ -36,13 +40,17 @@ class _ExplodingGradientState:
     beyond: int = 0
     deep_since: int = 0
     beyond_since: int = 0
+    losses: Window = field(default_factory=lambda: Window(50))
+    rises: int = 0
+    found: Finding | None = None
+    back: int = 0
     reported: set[str] = field(default_factory=set)
 
 
 def _skip_window(lookahead: Lookahead, memory: _ExplodingGradientState) -> SkipWindow | None:
     """While the norm is no larger than it may be for the first records alone, and no depth is seen."""
     norms = lookahead.norms("gradient")
-    if norms is None or memory.seen < _WARM_UP:
+    if norms is None or memory.seen < _WARM_UP or memory.found is not None:
         return None
 
     def learn(records: int) -> None:
@@ -50,6 +58,8 @@ def _skip_window(lookahead: Lookahead, memory: _ExplodingGradientState) -> SkipW
         memory.deep = memory.beyond = 0
         for norm in norms[:records]:
             memory.history.add(norm)
+        for loss in lookahead.known("loss", records):
+            _learn_loss(memory, loss)
 
     is_large = ~(np.array(norms) <= _START * memory.start)
     return SkipWindow(min(lookahead.finite("gradient"), lookahead.plain_depths(), count_before_first(is_large)), learn)
@@ -85,7 +95,8 @@ def check(context: StepContext, memory: _ExplodingGradientState) -> Iterator[Fin
     growth.
 
     In time: for three records the norm over all parameters is above 100 times the median of its newest 50 values and
-    above 10 times the largest of the first 20. Values that are not finite are left to other rules.
+    above 10 times the largest of the first 20. It is a warning while the loss has not risen, and a notice where the
+    training clips its gradients besides. Values that are not finite are left to other rules.
 
     Clip by global norm, reduce the gain of the initialisation, and look at what changed at this step.
     """
@@ -93,7 +104,18 @@ def check(context: StepContext, memory: _ExplodingGradientState) -> Iterator[Fin
     if table is None or context.record.skipped:
         return
     yield from _with_depth(context, memory)
+    _learn_loss(memory, context.scalar("loss"))
     yield from _with_time(context, memory, table)
+
+
+def _learn_loss(memory: _ExplodingGradientState, loss: float | None) -> None:
+    """Learn the loss, and whether it is above all that was usual."""
+    if loss is None:
+        return
+    usual, noise = memory.losses.median(), memory.losses.noise()
+    is_high = not isfinite(loss) or loss > usual + max(_HURTS * noise, 0.1 * abs(usual))
+    memory.rises = memory.rises + 1 if is_high else 0
+    memory.losses.add(loss)
 
 
 def _with_depth(context: StepContext, memory: _ExplodingGradientState) -> Iterator[Finding]:
@@ -134,15 +156,19 @@ def _with_time(context: StepContext, memory: _ExplodingGradientState, table: Tab
     if memory.seen <= _WARM_UP or not norm > max(_TIME * usual, _START * memory.start):
         memory.history.add(norm)
         memory.beyond = 0
+        yield from _withdrawn(context, memory, norm)
         return
     memory.beyond_since = context.step if memory.beyond == 0 else memory.beyond_since
     memory.beyond += 1
     if memory.beyond >= _LASTING and "time" not in memory.reported:
         memory.reported.add("time")
-        yield context.finding(
+        is_clipped = context.scalar("clip/norm") is not None and not memory.rises
+        has_no_loss = context.scalar("loss") is None
+        memory.found = context.finding(
             ROOT_SITE,
             "gradient/l2_norm",
             {"norm": norm, "usual_norm": usual, "largest_early_norm": memory.start, "records": memory.beyond},
+            severity="info" if is_clipped else "error" if memory.rises or has_no_loss else "warning",
             first_step=memory.beyond_since,
             position=0,
             explanation=f"the norm of all gradients is {norm:.3g}, where {usual:.3g} was usual, and has stayed that "
@@ -151,3 +177,23 @@ def _with_time(context: StepContext, memory: _ExplodingGradientState, table: Tab
             "data, the number of backward passes since the last zero_grad",
             confidence=0.8,
         )
+        memory.back = 0
+        yield memory.found
+
+
+def _withdrawn(context: StepContext, memory: _ExplodingGradientState, norm: float) -> Iterator[Finding]:
+    """Yield the finding once more, as a notice, when gradient and loss have come back and stayed."""
+    if memory.found is None:
+        return
+    memory.back = 0 if memory.rises else memory.back + 1
+    if memory.back < _BACK:
+        return
+    words = f"the norm of all gradients was {memory.found.evidence['norm']:.3g} at step {memory.found.first_step}, and "
+    yield replace(
+        memory.found,
+        step=context.step,
+        severity="info",
+        explanation=f"{words}has been near {norm:.3g} again for {memory.back} records, as the loss has",
+        confidence=0.1,
+    )
+    memory.found = None

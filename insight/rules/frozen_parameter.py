@@ -5,11 +5,13 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...storage import Event, Finding, ParameterInfo, Structure, display_site
 from ..context.model_index import ModelIndex
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
+from ..indicators.executable_checks import refutation, refuted, refuting_event
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
 from ..running_statistics import Streaks, count_before_first
@@ -19,6 +21,12 @@ _WAITED = 12
 #: Fewest elements of a judged parameter; a single number may well have a gradient of zero.
 _FEWEST = 16
 _LAYERS_OF_A_MODEL = 4
+#: Share of the largest gradient so far below which a gradient is rounding.
+_NOTHING = 1e-6
+
+
+_MEANT = "a_part_is_frozen"
+_UNCALLED, _TWO_NAMES = "alike_layers_are_called", "a_frozen_network_has_one_name"
 
 
 @dataclass(slots=True)
@@ -27,9 +35,14 @@ class _FrozenParameterState:
 
     checked: ModelIndex | None = None
     reported: set[str] = field(default_factory=set)
+    frozen: dict[str, Finding] = field(default_factory=dict)
+    missing: dict[str, Finding] = field(default_factory=dict)
+    trained: set[str] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
-    reached: set[int] = field(default_factory=set)
+    gradients: int = -1
+    largest: float = 0.0
     streaks: Streaks = field(default_factory=Streaks)
+    uncalled: dict[str, Event] = field(default_factory=dict)
 
 
 def _large(site: str) -> Structure:
@@ -37,6 +50,14 @@ def _large(site: str) -> Structure:
     model = chain(*_LAYERS, "four:Dense", frozen=[f"{site}.weight"])
     sizes = {f"{site}.weight": (100, 100)}
     parameters = (replace(item, shape=sizes.get(item.site, item.shape)) for item in model.parameters)
+    return replace(model, parameters=tuple(parameters))
+
+
+def _apart(*others: str) -> Structure:
+    """Three layers, of which these are held by a second optimizer."""
+    model = chain(*_LAYERS)
+    second = [f"{site}.weight" for site in others]
+    parameters = (replace(item, group=(1, 0) if item.site in second else (0, 0)) for item in model.parameters)
     return replace(model, parameters=tuple(parameters))
 
 
@@ -49,7 +70,7 @@ def _skip_window(lookahead: Lookahead, memory: _FrozenParameterState) -> SkipWin
     norms = lookahead.columns("gradient", "l2_norm")
     return (
         None
-        if norms is None or memory.streaks.are_running
+        if norms is None or memory.streaks.are_running or memory.missing or memory.frozen
         else SkipWindow(count_before_first(~(norms.min(axis=1) > 0)))
     )
 
@@ -57,12 +78,14 @@ def _skip_window(lookahead: Lookahead, memory: _FrozenParameterState) -> SkipWin
 @rule(
     "frozen-parameter",
     needs=("structure",),
+    triggers=("structure", "event/check"),
     phase=CONFIGURATION,
     skip_window=_skip_window,
     memory=_FrozenParameterState,
-    is_fact=True,
     asks="intent",
     fires_on=(
+        Recording(structure=chain(*_LAYERS), events=(refuting_event(_TWO_NAMES, "none of the 6 parameters"),)),
+        Recording(structure=chain(*_LAYERS), events=(refuting_event(_MEANT, "all 6 parameters are trained"),)),
         Recording(structure=chain(*_LAYERS, frozen=["two.weight"])),
         Recording(structure=_large("two")),
         Recording(
@@ -74,11 +97,42 @@ def _skip_window(lookahead: Lookahead, memory: _FrozenParameterState) -> SkipWin
             {"one.weight gradient/l2_norm": (1.0,) * 14, "two.weight gradient/l2_norm": 0.0},
             chain("one:Dense", "two:Dense"),
         ),
+        # both optimizers step
+        Recording(
+            {
+                "scalar/learner/stepped": 3.0,
+                "one.weight gradient/l2_norm": (1.0,) * 22,
+                "three.weight gradient/l2_norm": (None,) * 22,
+            },
+            _apart("three"),
+        ),
     ),
     silent_on=(
+        # a layer that was not called at two steps, and got its gradients at others
+        Recording(
+            {"one.weight gradient/l2_norm": (1.0,) * 14, "two.weight gradient/l2_norm": (1.0, None) * 7},
+            chain("one:Dense", "two:Dense"),
+            events=(replace(refuting_event(_UNCALLED, "each forward calls one twice", is_same=1.0), site="two"),),
+        ),
+        Recording(structure=chain(*_LAYERS), events=(refuting_event(_MEANT, "", outcome="held"),)),
+        # every pair keeps its distance: only rounding comes back
+        Recording(
+            {"scalar/loss": 0.0, "one.weight gradient/l2_norm": (1e-12,) * 14, "two.weight gradient/l2_norm": 0.0},
+            chain("one:Dense", "two:Dense"),
+        ),
         Recording(structure=chain(*_LAYERS)),
         Recording(structure=chain(*_LAYERS, frozen=["two.weight"]), config={"expected_frozen": ["two*"]}),
         Recording({"one.weight gradient/l2_norm": (None, None, 1.0) * 8}, chain("one:Dense", "two:Dense")),
+        # trained later, by an optimizer of its own
+        Recording(
+            {
+                "scalar/learner/stepped": 1.0,
+                "one.weight gradient/l2_norm": (1.0,) * 22,
+                "two.weight gradient/l2_norm": (1.0,) * 22,
+                "three.weight gradient/l2_norm": (None,) * 22,
+            },
+            _apart("three"),
+        ),
         # a gradient that the monitor cannot read
         Recording(
             {"one.weight gradient/l2_norm": (None,) * 22, "two.weight gradient/l2_norm": (1.0,) * 22},
@@ -90,32 +144,86 @@ def _skip_window(lookahead: Lookahead, memory: _FrozenParameterState) -> SkipWin
 def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Finding]:
     """Report parameters that require no gradient, and parameters that never get one.
 
-    The rule fires for parameters with `requires_grad` off, and for parameters without a gradient, or with zeros only,
-    for 12 records in which others got theirs. The fact is exact, the intent is unknown, so it is a warning.
+    Parameters with `requires_grad` off are a question: fine-tuning, teachers and fixed embeddings are built so. They
+    are a warning if they required a gradient earlier in the run. `expected_frozen`, globs over sites in the run's
+    configuration, declares what is frozen on purpose.
 
-    It is only a notice if most weights or layers are frozen, as in fine-tuning; a single large layer of four or more
-    does not count as most. It is also a notice for a network beside the trained one, such as a teacher: nothing trained
-    takes its output, and no gradient comes to it. `expected_frozen`, globs over sites in the run's configuration,
-    declares what is frozen on purpose.
+    Parameters that require a gradient, stand in an optimizer, and get none, or zeros only, for 12 records in which
+    others got theirs are a warning; if their module was never called, a question. When a gradient comes, or is required
+    again, the finding becomes a notice: a curriculum or a schedule may train a layer later. What only optimizers hold
+    that rest, while others step, waits for nothing: layers that are trained one after the other.
+
+    What the calls of modules at steps 1 and 25 tell is a warning, too: such a layer that is never called, while another
+    of its parent's that is alike is called twice with the same input (with different ones: a question); and a frozen
+    network that is called with gradients and without in one step and has two names, as where the target of a momentum
+    encoder is no copy.
+
+    In a rehearsal (`mindscope doctor`) it asks the reverse, too: of a script that sets requires_grad or speaks of
+    freezing, and trains all parameters of its model.
 
     Left out are running statistics of normalisation layers, gradients that the monitor cannot read (sparse ones), and
-    experts beside a watched router, which get no gradient without tokens. Parameters of one module are reported as that
-    module.
+    experts beside a watched router, which get no gradient without tokens; the router itself must get one. Parameters of
+    one module are reported as that module.
     """
     if memory.checked is not context.model:
         memory.checked = context.model
         yield from _without_requires_grad(context, memory)
+    memory.uncalled |= {event.site: event for event in refuted(context, _UNCALLED)}
+    for event in refuted(context, _TWO_NAMES):
+        yield refutation(
+            context,
+            event,
+            consequence="only what stands on it is trained",
+            advice="make the network that follows a copy of the one that is trained, copy.deepcopy(online), and freeze "
+            "that copy",
+            metric="",
+            severity="warning",
+            confidence=0.95,
+        )
+    for event in refuted(context, _MEANT):
+        yield refutation(
+            context,
+            event,
+            consequence="is a part of it meant to be frozen?",
+            advice="if so, set requires_grad to False before the optimizer is made, and pass it the rest only",
+            metric="",
+            severity="info",
+            confidence=0.5,
+        )
     for event in context.events("monitor_fault"):
         if event.data.get("collector") == "gradient":
             memory.unread.add(event.site)
     table = context.table("gradient")
     if table is not None and not context.record.skipped:
         yield from _unreached(context, memory, table)
+    yield from _confused(context, memory)
+
+
+def _confused(context: StepContext, memory: _FrozenParameterState) -> Iterator[Finding]:
+    """Yield the findings about layers without a gradient in whose place another is called twice."""
+    for site, event in list(memory.uncalled.items()):
+        for name, found in memory.missing.items():
+            if name != site and not name.startswith(f"{site}."):
+                continue
+            memory.uncalled.pop(site, None)
+            numbers = event.data.get("numbers")
+            is_same = isinstance(numbers, dict) and numbers.get("is_same") == 1.0
+            words = f"{event.data.get('counterexample')}; in the last {_WAITED} records it got no gradient"
+            memory.missing[name] = replace(
+                found,
+                step=context.step,
+                severity="warning" if is_same else "info",
+                explanation=words if is_same else f"{words}: is one of the calls meant for it?",
+                advice=f"look for {event.data.get('subject')} where {site} is meant, as a copied line leaves it",
+                confidence=0.95 if is_same else 0.5,
+            )
+            yield memory.missing[name]
 
 
 def _without_requires_grad(context: StepContext, memory: _FrozenParameterState) -> Iterator[Finding]:
     model = context.model
     frozen = tuple(item for item in model.parameters.values() if not item.requires_grad and model.is_trainable(item))
+    yield from _unfrozen(context, memory, {item.site for item in frozen})
     values = sum(prod(item.shape) for item in frozen)
     total = sum(prod(item.shape) for item in model.parameters.values())
     deliberate = (values > 0.5 * total or _is_most(context, frozen)) and not _is_one_of_many(context, frozen)
@@ -125,63 +233,140 @@ def _without_requires_grad(context: StepContext, memory: _FrozenParameterState) 
             continue
         memory.reported.add(site)
         shown, listed = ("", frozen) if deliberate else (site, items)
-        yield context.finding(
+        had_trained = [item for item in listed if item.site in memory.trained]
+        memory.frozen[site] = context.finding(
             shown,
             "",
             {
-                "parameters": len(frozen) if deliberate else len(items),
-                "values": values if deliberate else sum(prod(item.shape) for item in items),
+                "parameters": len(listed),
+                "values": sum(prod(item.shape) for item in listed),
                 "values_of_the_model": total,
             },
-            severity="info" if deliberate or _is_beside(context, site) else "warning",
+            severity="warning" if len(had_trained) == len(listed) else "info",
             explanation=f"{_names(listed)} of {display_site(shown)} {_auxiliary(listed)} not require a gradient, so no "
-            f"step will ever change {'them' if len(listed) > 1 else 'it'}"
-            + ("; most of the model is frozen, as in fine-tuning" * deliberate),
+            f"step changes {'them' if len(listed) > 1 else 'it'} while that is so"
+            + ("; most of the model is frozen, as in fine-tuning" * deliberate)
+            + ("; until this step they did" if had_trained else "; is that meant?"),
             advice="decide what you intend: to train it, set requires_grad = True before the optimizer is made; to "
             f"keep it frozen, declare expected_frozen: [{site!r}] in the configuration",
+            confidence=0.7 if had_trained else 0.5,
         )
+        yield memory.frozen[site]
+    memory.trained |= {item.site for item in model.parameters.values() if item.requires_grad}
+
+
+def _unfrozen(context: StepContext, memory: _FrozenParameterState, frozen: set[str]) -> Iterator[Finding]:
+    """Yield, as notices, the findings about parameters that require a gradient now."""
+    for site, found in list(memory.frozen.items()):
+        inside = [name for name in context.model.parameters if name == site or name.startswith(f"{site}.")]
+        if inside and frozen.isdisjoint(inside):
+            del memory.frozen[site]
+            memory.reported.discard(site)
+            words = f"{display_site(site)} required no gradient from step {found.first_step} on, and does since step "
+            yield replace(
+                found, step=context.step, severity="info", explanation=f"{words}{context.step}", confidence=0.1
+            )
 
 
 def _unreached(context: StepContext, memory: _FrozenParameterState, table: Table) -> Iterator[Finding]:
-    if table.is_whole and table.low("l2_norm") > 0 and not memory.streaks.are_running:
+    if (
+        table.is_whole
+        and table.low("l2_norm") > 0
+        and not memory.streaks.are_running
+        and not memory.missing
+        and not memory.frozen
+    ):
         return  # as at nearly every step
+    yield from _reached(context, memory, table)
+    norm = float(table.there("l2_norm").max(initial=0.0))
+    memory.largest = max(memory.largest, norm) if np.isfinite(norm) else memory.largest
+    if context.scalar("loss") == 0.0 or norm < _NOTHING * memory.largest:
+        return  # nothing is left to learn, or of this batch
     is_nothing = table.column("l2_norm") == 0
     if not table.is_whole or is_nothing.any():
         is_nothing = ~table.present | (is_nothing & (table.column("size") >= _FEWEST))
-    absent = is_nothing
+    awake = _awake(context, table)
+    absent = is_nothing & awake
     if not absent.any() or absent.all():
-        memory.streaks.update(absent & False, table.present | absent, context.step)
+        memory.streaks.update(absent & False, (table.present | absent) & awake, context.step)
         return
-    lengths = memory.streaks.update(absent, np.ones_like(absent), context.step)
+    lengths = memory.streaks.update(absent, awake, context.step)
     sites = [table.rows.sites[row] for row in np.flatnonzero(lengths == _WAITED)]
     known = [
         context.model.parameters[site] for site in sites if site in context.model.parameters.keys() - memory.unread
     ]
-    routed = tuple(f"{site.rpartition('.')[0]}." for site in context.known_sites("router"))
+    routers = context.known_sites("router")
+    routed = tuple(f"{site.rpartition('.')[0]}." for site in routers)
     waited = tuple(
         item
         for item in known
-        if item.requires_grad and _is_expected(context, item) and not item.site.startswith(routed)
+        if item.requires_grad
+        and _is_expected(context, item)
+        and (not item.site.startswith(routed) or item.site.rpartition(".")[0] in routers)
     )
     for site, items in list(context.model.gather(waited).items())[:8]:
         if site in memory.reported:
             continue
         memory.reported.add(site)
         since = min(int(memory.streaks.since[table.rows.sites.index(item.site)]) for item in items)
-        yield context.finding(
+        is_called = _is_called(context, site)
+        cut = (
+            "find where the path from the loss to it is cut: detach(), stop_gradient, no_grad, .data, a conversion to "
+            "NumPy and back, a loss term with a weight of zero, or a module that the forward pass does not call"
+        )
+        memory.missing[site] = context.finding(
             site,
             "gradient/l2_norm",
             {"parameters": len(items), "records": _WAITED},
-            severity="warning",
+            severity="warning" if is_called else "info",
             first_step=since,
             explanation=f"{_names(items)} of {display_site(site)} got no gradient other than zero in the last "
             f"{_WAITED} records, although {'they require' if len(items) > 1 else 'it requires'} one and other "
-            "parameters got theirs",
-            advice="find where the path from the loss to it is cut: detach(), stop_gradient, no_grad, .data, a "
-            "conversion to NumPy and back, a loss term with a weight of zero, or a module that the forward pass "
-            "does not call",
-            confidence=0.95,
+            f"parameters got theirs{'' if is_called else '; the forward pass did not call it: is that meant?'}",
+            advice=cut,
+            confidence=0.95 if is_called else 0.5,
         )
+        yield memory.missing[site]
+
+
+def _awake(context: StepContext, table: Table) -> NDArray[np.bool_]:
+    """Return, for each row, whether an optimizer of it has stepped: of several, some may rest for a while."""
+    stepped = context.scalar("learner/stepped")
+    if stepped is None:
+        return np.ones(len(table.rows.sites), np.bool_)
+    found = (context.model.parameters.get(site) for site in table.rows.sites)
+    return np.array([item is None or _has_stepped(item, int(stepped)) for item in found], np.bool_)
+
+
+def _has_stepped(item: ParameterInfo, stepped: int) -> bool:
+    groups = (*((item.group,) if item.group else ()), *item.more_groups)
+    return not groups or any(stepped >> number & 1 for number, _ in groups)
+
+
+def _is_called(context: StepContext, site: str) -> bool:
+    """Return whether the first forward called the module, or one inside it; True where no call is known."""
+    model = context.model
+    orders = [model.order(name) for name in model.parameters if name == site or name.startswith(f"{site}.")]
+    return model.last_layer < 0 or any(order >= 0 for order in orders)
+
+
+def _reached(context: StepContext, memory: _FrozenParameterState, table: Table) -> Iterator[Finding]:
+    """Yield, as notices, the findings about parameters that get a gradient now."""
+    norms, sites = table.column("l2_norm"), table.rows.sites
+    count = int(np.count_nonzero(table.present & (norms > 0)))
+    if count == memory.gradients or not (memory.missing or memory.frozen):
+        return
+    memory.gradients = count
+    reached = [site for row, site in enumerate(sites) if table.present[row] and norms[row] > 0]
+    for findings in (memory.missing, memory.frozen):
+        for site, found in list(findings.items()):
+            if any(name == site or name.startswith(f"{site}.") for name in reached):
+                del findings[site]
+                memory.reported.discard(site)
+                words = f"{display_site(site)} got no gradient from step {found.first_step} on, and does since step "
+                yield replace(
+                    found, step=context.step, severity="info", explanation=f"{words}{context.step}", confidence=0.1
+                )
 
 
 def _is_one_of_many(context: StepContext, frozen: tuple[ParameterInfo, ...]) -> bool:
@@ -195,16 +380,6 @@ def _is_most(context: StepContext, frozen: tuple[ParameterInfo, ...]) -> bool:
     layers = {context.model.owner(site) for site in context.model.parameters}
     trained = layers - {context.model.owner(item.site) for item in frozen}
     return 2 * len(trained) < len(layers)
-
-
-def _is_beside(context: StepContext, site: str) -> bool:
-    """Return whether the module is off the trained path: no gradient comes to its output, nothing trained takes it."""
-    table = context.table("activation_grad")
-    inside = [name for name in context.model.modules if name == site or name.startswith(f"{site}.")]
-    if table is None or not inside or not table.present.any():
-        return False
-    reached = {name for name, is_there in zip(table.rows.sites, table.present, strict=True) if is_there}
-    return reached.isdisjoint(inside) and all(context.model.is_an_end(name, within=site) for name in inside)
 
 
 def _is_expected(context: StepContext, item: ParameterInfo) -> bool:

@@ -1,12 +1,13 @@
 """Updates that are too large, and a loss that pays for them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
 from ..context.step_context import StepContext
+from ..indicators.loss_anchor import LossAnchor
 from ..indicators.update_stability import LARGE_UPDATE, UpdateStability, is_cold_start
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
@@ -22,6 +23,7 @@ class _LearningRateTooHighState:
     """The stability of the updates so far, and whether the rule is done."""
 
     stability: UpdateStability = field(default_factory=UpdateStability)
+    anchor: LossAnchor = field(default_factory=LossAnchor)
     is_done: bool = False
 
 
@@ -105,6 +107,8 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
     The update is the median over the weight matrices of update norm over weight norm. About 0.001 is usual (Karpathy,
     "A Recipe for Training Neural Networks"), 0.15 was the largest in our healthy trainings, 0.3 is our limit.
 
+    A loss of unknown meaning, or with several terms, may lose its progress for other reasons: then it is a warning.
+
     Two kinds of harm need not show in the loss: attention that looks at one token after such updates, and a policy with
     a single answer left. A rate that rises tenfold in one step, above all its values in ten records or more, is
     reported at once if its update is above the limit and ten times the usual one. An adaptive optimizer that starts at
@@ -116,6 +120,7 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
     if memory.is_done:
         return
     stability.update(context)
+    memory.anchor.learn(context)
     if stability.is_damaged() and context.has_a_surrogate_loss:  # such a loss tells nothing: there is no use in waiting
         memory.is_done = True
         yield _report(context, stability, stability.large_from)
@@ -136,7 +141,8 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
     ):
         memory.is_done = True
         since = stability.large_from if cold or stability.large_since is None else stability.large_since
-        yield _report(context, stability, since)
+        is_sure = stability.is_beyond_measure() or stability.is_damaged() or memory.anchor.is_one_known_loss(context)
+        yield replace(_report(context, stability, since), severity="error" if is_sure else "warning")
 
 
 def _report(context: StepContext, stability: UpdateStability, since: int) -> Finding:

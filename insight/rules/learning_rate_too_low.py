@@ -7,16 +7,29 @@ import numpy as np
 
 from ...storage import ROOT_SITE, Finding
 from ..context.step_context import Lookahead, SkipWindow, StepContext
+from ..indicators.executable_checks import refutation, refuted, refuting_event
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..running_statistics import Window, count_before_first
 
 _MODEL = chain("one:Dense", "two:Dense")
+_FITTED = "in 200 steps on one batch a copy of the optimizer moved the loss from 2.3 to 2.29; Adam brought it to 0.1"
 #: Update over weight; at this pace a matrix changes by its own size in a million steps.
 _STANDSTILL = 1e-6
 _LASTING = 12
+_GUESSES = ("target/entropy", "target/constant_loss")
+#: Records between two judgements of the whole path.
+_JUDGED = 10
 #: Distance from the first loss, as a share and in noises between batches, within which the loss has not moved.
 _SAME, _NOISES = 0.02, 4.0
+#: Records, sum of updates over weights in them, and share of the loss of guessing: so little movement in so many steps,
+#: with a loss that is still near that of guessing. Our healthy trainings had moved ten times as far.
+_RECORDS, _PATH, _NEAR_GUESSING = 150, 0.05, 0.9
+#: The same after more steps; thinned records count for the steps between them.
+_LONG, _LONG_PATH, _AT_GUESSING = 300, 0.3, 0.97
+#: The same for a loss of unknown floor: path, and share of the first loss within which it stands (our choice).
+_SHORT_PATH, _UNMOVED = 0.01, 0.05
+_STANDING_KINDS = frozenset({"policy", "value", "preference", "adversarial", "meta"})
 
 
 @dataclass(slots=True)
@@ -29,6 +42,9 @@ class _LearningRateTooLowState:
     losses: Window = field(default_factory=lambda: Window(_LASTING))
     rates: Window = field(default_factory=lambda: Window(_LASTING))
     highest_rate: float = 0.0
+    guess: float = float("nan")
+    path: float = 0.0
+    records: int = 0
     is_reported: bool = False
 
 
@@ -42,20 +58,30 @@ def _skip_window(lookahead: Lookahead, memory: _LearningRateTooLowState) -> Skip
     def learn(records: int) -> None:
         for loss, rate in zip(losses[:records], rates[:records], strict=True):
             _learn(memory, loss, rate)
+        for name in _GUESSES:
+            memory.guess = next(reversed(lookahead.known(name, records)), memory.guess)
+        for ratio in ratios[:records].tolist():  # one by one, so that sums round as in single checks
+            if ratio == ratio:
+                memory.path += ratio
+                memory.records += 1
         if not np.isnan(ratios[:records]).all():
             memory.streak = 0
 
-    return SkipWindow(count_before_first((ratios > 0) & (ratios < _STANDSTILL)), learn)
+    until_judged = np.arange(len(ratios)) + memory.records + 1
+    is_judged = (until_judged >= _RECORDS) & (until_judged % _JUDGED == 0) & (memory.path < _LONG_PATH)
+    return SkipWindow(count_before_first(is_judged | ((ratios > 0) & (ratios < _STANDSTILL))), learn)
 
 
 @rule(
     "learning-rate-too-low",
     needs=("update", "scalar/loss", "gradient"),
+    triggers=("update", "scalar/loss", "gradient", "event/check"),
     phase=OPTIMIZER,
     skip_window=_skip_window,
     memory=_LearningRateTooLowState,
     warm_up=_LASTING,
     fires_on=(
+        Recording(structure=_MODEL, events=(refuting_event("optimizer_lowers_the_loss", _FITTED, first=2.3),)),
         Recording(
             {
                 "scalar/loss": (2.3,) * 25,
@@ -65,8 +91,33 @@ def _skip_window(lookahead: Lookahead, memory: _LearningRateTooLowState) -> Skip
             },
             _MODEL,
         ),
+        # moves, but would take thousands of steps to leave the loss of guessing
+        Recording(
+            {
+                "scalar/loss": tuple(2.3 - 0.0001 * step for step in range(160)),
+                "scalar/target/entropy": 2.3,
+                "scalar/learning_rate": 1e-6,
+                "one.weight update/ratio_to_weight": 1e-4,
+                "one.weight gradient/l2_norm": 0.5,
+            },
+            _MODEL,
+        ),
     ),
     silent_on=(
+        Recording(
+            structure=_MODEL, events=(refuting_event("optimizer_lowers_the_loss", _FITTED, outcome="open", first=2.3),)
+        ),
+        # slow, and learning
+        Recording(
+            {
+                "scalar/loss": tuple(2.3 - 0.004 * step for step in range(160)),
+                "scalar/target/entropy": 2.3,
+                "scalar/learning_rate": 1e-6,
+                "one.weight update/ratio_to_weight": 1e-4,
+                "one.weight gradient/l2_norm": 0.5,
+            },
+            _MODEL,
+        ),
         # warming up
         Recording(
             {
@@ -95,13 +146,34 @@ def check(context: StepContext, memory: _LearningRateTooLowState) -> Iterator[Fi
     The rule fires when, for 12 records, updates are below one millionth of the weights in the typical matrix, gradients
     flow, and the loss does not move. It stays silent while the rate rises (warm-up), after the rate has decayed to a
     tenth of its highest (the end of a schedule), and when the loss has moved by 2 % and by four times its noise.
-    Updates of exactly zero are a missing step. Raise the rate towards updates of 0.001 of the weights.
+    It also fires when, after 150 records at a steady rate, the updates sum to less than 5 % of the weights and the loss
+    is within 10 % of that of guessing; after 300 steps, to less than 30 %, and it is within 3 %; or to less than 1 %,
+    and the loss is within 5 % of its first value. Updates of exactly zero are a missing step. In a
+    rehearsal it fires when a copy of the optimizer lowers the loss of one batch by less than 2 % in 200 steps, and Adam
+    lowers it by more than a quarter. Raise the rate towards
+    updates of 0.001 of the weights.
     """
     if memory.is_reported:
         return
+    for event in refuted(context, "optimizer_lowers_the_loss"):
+        memory.is_reported = True
+        yield refutation(
+            context,
+            event,
+            consequence="at this rate the model hardly learns",
+            advice="raise the learning rate, by a factor of 10 at a time; check its unit, and that nothing shrinks the "
+            "gradient",
+            metric="update/ratio_to_weight",
+            severity="warning",
+            confidence=0.95,
+        )
+        return
     _learn(memory, context.scalar("loss"), context.scalar("learning_rate"))
+    for name in _GUESSES:
+        memory.guess = guess if (guess := context.scalar(name)) is not None else memory.guess
     ratio = context.typical_update
-    if np.isnan(ratio):
+    yield from _whole_path(context, memory, ratio)
+    if np.isnan(ratio) or memory.is_reported:
         return
     if not 0 < ratio < _STANDSTILL or context.record.skipped:
         memory.streak = 0
@@ -132,6 +204,56 @@ def check(context: StepContext, memory: _LearningRateTooLowState) -> Iterator[Fi
             "weights; check its unit and its schedule, and that no clipping or loss divisor shrinks the gradient",
             confidence=0.8,
         )
+
+
+def _whole_path(context: StepContext, memory: _LearningRateTooLowState, ratio: float) -> Iterator[Finding]:
+    """Yield a finding if the weights have hardly moved in the whole run, and the loss has not left that of guessing."""
+    if np.isnan(ratio):
+        return
+    memory.path += ratio
+    memory.records += 1
+    if memory.records < _RECORDS or memory.records % _JUDGED or not 0 < memory.path < _LONG_PATH:
+        return
+    loss = memory.losses.median()
+    if not (_is_near_guessing(context, memory, loss) or _is_standing(context, memory, loss)):
+        return
+    if not _is_steady(memory) or context.has_a_surrogate_loss:
+        return
+    guessing = f", where guessing gives {memory.guess:.4g}" if memory.guess > 0 else ""
+    memory.is_reported = True
+    yield context.finding(
+        ROOT_SITE,
+        "update/ratio_to_weight",
+        {"path": memory.path, "records": memory.records, "loss": loss, "first_loss": memory.first_loss},
+        severity="warning",
+        first_step=0,
+        position=0,
+        explanation=f"in {memory.records} records the updates of the typical weight matrix sum to {memory.path:.2g} "
+        f"times its norm, and the loss went from {memory.first_loss:.4g} to {loss:.4g}{guessing}; at this pace the "
+        "model hardly learns",
+        advice="raise the learning rate, towards updates of 0.001 of the weights in a step; check its unit, its "
+        "schedule, and that no clipping or loss divisor shrinks the gradient",
+        confidence=0.7,
+    )
+
+
+def _is_near_guessing(context: StepContext, memory: _LearningRateTooLowState, loss: float) -> bool:
+    """Return whether the loss is near that of guessing, after a short path, or nearer after a longer one."""
+    if memory.path < _PATH:
+        return loss > _NEAR_GUESSING * memory.guess > 0
+    is_long = context.step >= _LONG and memory.path / memory.records * (context.step + 1) < _LONG_PATH
+    return is_long and loss > _AT_GUESSING * memory.guess > 0
+
+
+def _is_standing(context: StepContext, memory: _LearningRateTooLowState, loss: float) -> bool:
+    """Return whether a loss that is not anchored has kept its first value, and the weights theirs, in a plain training.
+
+    Tuning what was trained before moves little on purpose, and the losses of agents and of players stand anyway.
+    """
+    kind = context.kind
+    is_plain = kind.name not in _STANDING_KINDS and not kind.is_fine_tuning
+    slack = max(_UNMOVED * abs(memory.first_loss), _NOISES * memory.losses.noise())
+    return is_plain and memory.path < _SHORT_PATH and abs(loss - memory.first_loss) < slack
 
 
 def _learn(memory: _LearningRateTooLowState, loss: float | None, rate: float | None) -> None:

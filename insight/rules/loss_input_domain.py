@@ -5,8 +5,10 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
 
-from ...storage import ROOT_SITE, Event, Finding, Json
+from ...storage import ROOT_SITE, Event, Finding, Json, Severity
 from ..context.step_context import Lookahead, SkipWindow, StepContext
+from ..event_fields import number
+from ..indicators.executable_checks import at_two_occasions, refutation, refuted, refuted_twice, refuting_event
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
 
@@ -46,6 +48,16 @@ _WRONG: dict[tuple[str, str], tuple[str, str, bool]] = {
     ("kl_div", "logits"): (
         "it expects log-probabilities, and these values are not normalised",
         "give kl_div the log_softmax of the logits",
+        True,
+    ),
+    ("ctc_loss", "probabilities"): (
+        "it expects log-probabilities",
+        "give ctc_loss the log_softmax of the logits over the classes instead of their softmax",
+        True,
+    ),
+    ("ctc_loss", "logits"): (
+        "it expects log-probabilities over the last axis, and these values are not normalised along it",
+        "give ctc_loss the log_softmax of the logits over the last axis, the classes",
         True,
     ),
     ("binary_cross_entropy", "logits"): (
@@ -89,12 +101,59 @@ class _LossInputDomainState:
 
     given: dict[str, Event] = field(default_factory=dict)
     reported: set[tuple[str, str]] = field(default_factory=set)
+    beyond: set[tuple[str, str, str]] = field(default_factory=set)
 
 
 def _skip_window(lookahead: Lookahead, memory: _LossInputDomainState) -> SkipWindow | None:
     """Skip records while no loss has an input that may still prove wrong."""
     pairs = ((loss, str(event.data.get("domain"))) for loss, event in memory.given.items())
     return lookahead.whole if all(pair not in _WRONG or pair in memory.reported for pair in pairs) else None
+
+
+_PAIRS = "loss_compares_pairs_once"
+_BLANK = "blank_is_no_label"
+_AXIS, _WEIGHTS = "softmax_is_over_the_classes", "attention_weights_sum_to_one"
+_SELF, _SCALE = "no_sample_competes_with_itself", "scores_can_be_sure"
+_BESIDE_ITSELF = refuting_event(_SELF, "the scores (96, 96) are 3.333 all along the diagonal", samples=96)
+#: Checks of a loss among classes or samples: what follows if they are broken, and what to do.
+_TOLD = {
+    _AXIS: (
+        "each answer depends on the others beside it, and the loss does not make a class likelier than the others",
+        "take the softmax along the axis of the classes: dim=-1 for (samples, classes)",
+    ),
+    _SELF: (
+        "the loss has a floor and pushes each sample away from itself",
+        "set the diagonal of the scores to minus infinity before the softmax",
+    ),
+    _BLANK: (
+        "the model cannot tell these labels from no label",
+        "number the labels from 1 on, or give the loss another blank",
+    ),
+    _WEIGHTS: (
+        "the sums are no means, and what one position gets depends on what others ask for",
+        "take the softmax of attention scores along the keys, the last axis of (..., queries, keys)",
+    ),
+    _SCALE: (
+        "the scores are too close together for the softmax to be sure of any, so the loss can hardly fall",
+        "multiply similarities by one over the temperature: 1/0.07 is usual for cosines, and its logarithm where the "
+        "scale is learned",
+    ),
+}
+_TOO_CLOSE = refuting_event(_SCALE, "60% of 64 partners have the highest score, and the loss is 4.08", right=0.6)
+#: Checks of ranges: what follows if they are broken at two steps, and what to do.
+_BEYOND = {
+    "targets_can_be_reached": (
+        "the loss has a floor, and the predictions are driven to the flat ends of their range",
+        "scale the targets to the range of the last activation, or leave that activation out",
+    ),
+    "generator_can_reach_the_data": (
+        "the generator cannot make such data, and its judge tells both apart by their range alone",
+        "scale the data to the range of the generator's last activation, such as -1 to 1 for tanh",
+    ),
+}
+_OUTSIDE = "the values that D is given beside the output of G reach from -5 to 5, and 80% of them lie outside"
+_OVER_THE_BATCH = refuting_event(_AXIS, "the softmax runs along axis 0 of (32, 10)", axis=0, classes=10)
+_PAIRED = refuting_event(_PAIRS, "predictions of shape (32, 1) give (32, 32)", samples=32)
 
 
 @rule(
@@ -105,15 +164,30 @@ def _skip_window(lookahead: Lookahead, memory: _LossInputDomainState) -> SkipWin
     memory=_LossInputDomainState,
     is_fact=True,
     fires_on=(
+        Recording(structure=_MODEL, events=(_given(0, "binary_cross_entropy", "logits", -0.1, 1.0),)),
         Recording(structure=_MODEL, events=(_given(0, "cross_entropy", "probabilities"),)),
+        Recording(structure=_MODEL, events=(_TOO_CLOSE,)),
         Recording(structure=_MODEL, events=(_given(0, "nll_loss", "logits", -3.0, 4.0),)),
+        Recording(structure=_MODEL, events=(_given(0, "ctc_loss", "probabilities"),)),
         Recording(structure=_MODEL, events=(_given(0, "binary_cross_entropy_with_logits", "unit_interval"),), steps=6),
         Recording(structure=_MODEL, events=(_given(2, "kl_div", "probabilities"),), steps=3),
         Recording(structure=_MODEL, events=(_made_by("sigmoid"),)),
-        # a column beside a row: each is compared with all
+        # a column beside a row: each is compared with all, in a loss function or in the loop's own arithmetic
+        Recording(structure=_MODEL, events=(_PAIRED,)),
+        Recording(structure=_MODEL, events=(_OVER_THE_BATCH,)),
+        Recording(structure=_MODEL, events=(_BESIDE_ITSELF,)),
         Recording(structure=_MODEL, events=(_compared([32, 1], [32]),)),
+        *(
+            Recording(structure=_MODEL, events=at_two_occasions(refuting_event(name, _OUTSIDE)), steps=2)
+            for name in _BEYOND
+        ),
     ),
     silent_on=(
+        *(Recording(structure=_MODEL, events=(refuting_event(name, _OUTSIDE, outside=0.8),)) for name in _BEYOND),
+        # a sigmoid that is sure: its output rounds to exactly 1
+        Recording(structure=_MODEL, events=(_given(0, "binary_cross_entropy", "logits", 0.0, 1.0),)),
+        # log-probabilities of some of the classes
+        Recording(structure=_MODEL, events=(_given(0, "nll_loss", "logits", -9.0, -0.1),)),
         Recording(structure=_MODEL, events=(_given(0, "cross_entropy", "logits", -3.0, 4.0),)),
         Recording(structure=_MODEL, events=(_given(0, "cross_entropy", "log_probabilities", -3.0, 0.0),)),
         Recording(structure=_MODEL, events=(_given(0, "nll_loss", "log_probabilities", -3.0, 0.0),)),
@@ -145,11 +219,23 @@ def check(context: StepContext, memory: _LossInputDomainState) -> Iterator[Findi
 
     Losses that compare element by element are checked for shapes that broadcast along each other. Then every prediction
     is compared with every target, and the best that the model can learn is their mean. A target that alone is broadcast
-    may be meant.
+    may be meant. The same is read from the graph of a loss that the training computes itself.
+
+    A softmax must run along the axis of the classes; that is read from the graph of the loss. In attention it must run
+    along the axis that is summed over. A loss that chooses each sample's partner may not have the sample itself among
+    the candidates, and its scores must be far enough apart: where partners have the highest score and the loss is that
+    of guessing, a scale or temperature is wrong.
+
+    Predictions that a tanh or sigmoid makes are compared with their targets, and a generator that ends in one with the
+    data that its judge is given: more than 5 % beyond the range, at steps 1 and 25, cannot be reached. Targets of
+    trainings by rewards are left out.
 
     Give the loss logits, or the domain that it expects, and equal shapes.
     """
     yield from _stretched(context, memory)
+    yield from _paired(context, memory)
+    yield from _told(context, memory)
+    yield from _beyond(context, memory)
     for event in context.events("loss_input"):
         memory.given[str(event.data.get("loss"))] = event
     for loss, event in memory.given.items():
@@ -157,6 +243,7 @@ def check(context: StepContext, memory: _LossInputDomainState) -> Iterator[Findi
         wrong = _WRONG.get((loss, domain))
         if (
             wrong is None
+            or not _is_beyond(loss, domain, event)
             or (loss, domain) in memory.reported
             or not _is_certain(event, wrong[2], context.step - event.step)
         ):
@@ -172,7 +259,16 @@ def check(context: StepContext, memory: _LossInputDomainState) -> Iterator[Findi
             explanation=f"{loss} is given {_WORDS[domain]}, from {numbers.get('min', 0):.4g} to "
             f"{numbers.get('max', 0):.4g}; {wrong[0]}",
             advice=wrong[1],
+            confidence=0.95,
         )
+
+
+def _is_beyond(loss: str, domain: str, event: Event) -> bool:
+    """Return whether a value lies outside the domain: a probability may round to exactly 0 or 1."""
+    if domain != "logits" or loss not in ("binary_cross_entropy", "nll_loss"):
+        return True
+    is_above = number(event, "max") > (1.0 if loss == "binary_cross_entropy" else 0.0)
+    return is_above or (loss == "binary_cross_entropy" and number(event, "min") < 0.0)
 
 
 def _stretched(context: StepContext, memory: _LossInputDomainState) -> Iterator[Finding]:
@@ -195,6 +291,53 @@ def _stretched(context: StepContext, memory: _LossInputDomainState) -> Iterator[
             "broadcasts each along the other; it compares every prediction with every target, so the best that the "
             "model can learn is their mean",
             advice="make both shapes equal: squeeze the prediction's last axis, or unsqueeze the target's",
+        )
+
+
+def _paired(context: StepContext, memory: _LossInputDomainState) -> Iterator[Finding]:
+    """Yield a finding where the graph of the loss holds all pairs of predictions and targets."""
+    for event in refuted(context, _PAIRS):
+        if any(kind in ("stretched", _PAIRS) for _, kind in memory.reported):
+            continue
+        memory.reported.add(("", _PAIRS))
+        yield refutation(
+            context,
+            event,
+            consequence="the best that the model can learn is the mean of the targets",
+            advice="make both shapes equal: squeeze the prediction's last axis, or unsqueeze the target's",
+            metric="scalar/loss",
+        )
+
+
+def _told(context: StepContext, memory: _LossInputDomainState) -> Iterator[Finding]:
+    """Yield a finding for a softmax over another axis than that of the classes, or over a sample itself."""
+    for event in refuted(context, *_TOLD):
+        check = str(event.data.get("check"))
+        if ("", check) not in memory.reported:
+            memory.reported.add(("", check))
+            consequence, advice = _TOLD[check]
+            severity: Severity = "warning" if check == _SCALE else "error"
+            yield refutation(
+                context, event, consequence=consequence, advice=advice, metric="scalar/loss", severity=severity
+            )
+
+
+def _beyond(context: StepContext, memory: _LossInputDomainState) -> Iterator[Finding]:
+    """Yield a finding for values that a tanh or a sigmoid cannot reach."""
+    for event in refuted_twice(context, memory.beyond, *_BEYOND):
+        check = str(event.data.get("check"))
+        if ("", check) in memory.reported or context.kind.name in ("policy", "value", "preference"):
+            continue
+        memory.reported.add(("", check))
+        consequence, advice = _BEYOND[check]
+        yield refutation(
+            context,
+            event,
+            consequence=consequence,
+            advice=advice,
+            metric="scalar/loss",
+            severity="warning",
+            confidence=0.9,
         )
 
 

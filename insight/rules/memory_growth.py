@@ -1,7 +1,7 @@
 """Memory that keeps growing."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import and_
 
@@ -11,16 +11,23 @@ from ..recording import Recording
 from ..rule import OPTIMIZER, rule
 
 _NAMES = ("memory/device_bytes", "memory/host_bytes")
-#: Looks that are left out, since caches, compiled code and optimizer state are allocated in the first steps; and looks
-#: that are judged.
-_SETTLING, _JUDGED = 2, 6
+#: Looks that are left out, since caches, compiled code, optimizer state and the monitor's own histories are allocated
+#: in the first steps; and looks that are judged.
+_SETTLING, _JUDGED = 3, 6
 #: Share of the memory, and bytes (our choice): a loader's pages vary by some megabytes, an allocator that keeps freed
-#: memory gained 5 MB in a healthy run of ours, and a smaller leak takes days to matter.
-_SHARE, _LEAST = 0.02, 8 * 2.0**20
+#: memory gained 5 MB in a healthy run of ours, what the monitor holds of a small model 1.4 MB, and a smaller leak takes
+#: days to matter.
+_SHARE, _LEAST = 0.01, 6 * 2.0**20
+#: Most of the growth that may come in one look: a plot, a checkpoint or a cache that is filled once is no leak.
+_AT_ONCE = 0.4
 #: Share of the growth that a single look may lose, and looks, never two in a row, without growth: an allocator fills
 #: its pool before it asks for more.
 _FALL, _PAUSES = 0.05, 2
 _MEGA = 2.0**20
+#: Growth from which it is a warning, as a share and in bytes; until then it is a question: programs gather results,
+#: and allocators warm up for longer than they were watched (our choice).
+_MUCH_SHARE, _MUCH = 0.1, 64 * 2.0**20
+_ASKED = "; is something gathered on purpose?"
 
 
 @dataclass(slots=True)
@@ -28,7 +35,8 @@ class _MemoryGrowthState:
     """(step, bytes) of each figure, and which figures were reported."""
 
     seen: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
-    reported: set[str] = field(default_factory=set)
+    reported: dict[str, Finding] = field(default_factory=dict)
+    level: dict[str, int] = field(default_factory=dict)
 
 
 def _every_tenth(values: tuple[float, ...]) -> tuple[float | None, ...]:
@@ -42,16 +50,25 @@ def _every_tenth(values: tuple[float, ...]) -> tuple[float | None, ...]:
     memory=_MemoryGrowthState,
     warm_up=_SETTLING + _JUDGED,
     is_optional=True,
+    asks="intent",
     fires_on=(
-        Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, *(410 + 20 * at for at in range(8))))}),
+        Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, *(410 + 20 * at for at in range(12))))}),
         # an allocator that fills what it has
-        Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, 410, 430, 450, 450, 480, 500, 520, 540))}),
-        Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, 410, 430, 430, 450, 470, 470, 500, 520))}),
+        Recording(
+            {"scalar/memory/host_bytes": _every_tenth((300, 400, 410, 430, 450, 450, 480, 500, 520, 540, 560, 580))}
+        ),
+        Recording(
+            {"scalar/memory/host_bytes": _every_tenth((300, 400, 410, 430, 430, 450, 470, 470, 500, 520, 540, 560))}
+        ),
     ),
     silent_on=(
         Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, *([410] * 8)))}),
+        # a figure is drawn, and what the monitor keeps of each step is written by and by
+        Recording(
+            {"scalar/memory/host_bytes": _every_tenth((300, 400, 401, 402, 403, 404, 405, 460, 461, 462, 463, 464))}
+        ),
         # it fills a cache and levels off
-        Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, 440, 460, 470, 475, 476, 476, 476, 476))}),
+        Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, 440, 460, 470, 475, 476, *[477] * 6))}),
         # twice it grew by a block and stayed
         Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, 400, 400, 440, 440, 440, 480, 480, 480))}),
         Recording({"scalar/memory/host_bytes": _every_tenth((300, 400, 440, 400, 440, 400, 440, 400, 440, 400))}),
@@ -60,24 +77,30 @@ def _every_tenth(values: tuple[float, ...]) -> tuple[float | None, ...]:
 def check(context: StepContext, memory: _MemoryGrowthState) -> Iterator[Finding]:
     """Report memory that keeps rising.
 
-    The rule fires when memory has risen in six looks after the first two, with at most two pauses, and as fast in the
-    later half as in the earlier one, by at least 2 % and 8 MB. Memory that fills a cache rises ever more slowly; memory
-    that rises and falls is no leak. Device memory is judged before the host's. Look for tensors that are kept with
-    their graph.
+    The rule fires when memory has risen in six looks after the first three, with at most two pauses, and as fast in
+    the later half as in the earlier one, by at least 1 % and 6 MB, of which no look has more than two fifths. Memory
+    that fills a cache rises ever more slowly; memory that rises and falls, or rises once, is no leak. If it levels off
+    for six further looks, the finding is withdrawn. Below 10 % and 64 MB it is a question. Device memory is judged
+    before the host's. Look for tensors that are kept with their graph.
     """
     for name in _NAMES:
         value = context.scalar(name)
-        if value is None or name in memory.reported:
+        if value is None:
             continue
         looks = memory.seen.setdefault(name, [])
         looks.append((context.step, value))
+        if name in memory.reported:
+            yield from _escalated(context, memory, name, value)
+            yield from _withdrawn(context, memory, name, value)
+            continue
         if len(looks) < _SETTLING + _JUDGED + 1:
             continue
         window = looks[-_JUDGED - 1 :]
         found = _growth(window)
         if found is not None:
-            memory.reported.add(name)
-            yield _report(context, name, window, found)
+            memory.reported[name] = _report(context, name, window, found)
+            memory.level[name] = 0
+            yield memory.reported[name]
         del looks[: -_SETTLING - _JUDGED]
 
 
@@ -88,23 +111,51 @@ def _growth(window: list[tuple[int, float]]) -> float | None:
     total, start = sum(rises), window[0][1]
     pauses = [rise <= 0 for rise in rises]
     has_paused = sum(pauses) > _PAUSES or any(map(and_, pauses, pauses[1:])) or min(rises) < -_FALL * total
-    if has_paused or total < max(_SHARE * start, _LEAST) or sum(rises[half:]) < 0.8 * sum(rises[:half]):
+    if (
+        has_paused
+        or max(rises) > _AT_ONCE * total
+        or total < max(_SHARE * start, _LEAST)
+        or sum(rises[half:]) < 0.8 * sum(rises[:half])
+    ):
         return None
     return total / max(window[-1][0] - window[0][0], 1)
 
 
+def _escalated(context: StepContext, memory: _MemoryGrowthState, name: str, value: float) -> Iterator[Finding]:
+    """Yield the finding as a warning once the memory has grown by much, if it was a question until then."""
+    found = memory.reported[name]
+    start = found.evidence["bytes_before"]
+    if found.severity == "info" and value - start >= max(_MUCH_SHARE * start, _MUCH) and not memory.level[name]:
+        words = found.explanation.removesuffix(_ASKED)
+        grown = replace(found, step=context.step, severity="warning", confidence=0.8, explanation=words)
+        memory.reported[name] = grown
+        yield grown
+
+
+def _withdrawn(context: StepContext, memory: _MemoryGrowthState, name: str, value: float) -> Iterator[Finding]:
+    """Yield the finding once more, as a notice, when the memory has not grown for as long as it was seen to grow."""
+    looks, found = memory.seen[name], memory.reported[name]
+    highest = max(seen for _, seen in looks[:-1])
+    memory.level[name] = memory.level[name] + 1 if value <= highest + _FALL * found.evidence["bytes"] * _SHARE else 0
+    memory.seen[name] = [(context.step, max(highest, value))]
+    if memory.level[name] == _JUDGED:
+        words = f"{name} rose to {highest / _MEGA:.0f} MB and has stayed there up to step {context.step}"
+        yield replace(found, step=context.step, severity="info", explanation=words, confidence=0.1)
+
+
 def _report(context: StepContext, name: str, window: list[tuple[int, float]], pace: float) -> Finding:
     first, last = window[0], window[-1]
+    is_much = last[1] - first[1] >= max(_MUCH_SHARE * first[1], _MUCH)
     return context.finding(
         ROOT_SITE,
         f"scalar/{name}",
         {"bytes": last[1], "bytes_before": first[1], "bytes_per_step": pace, "steps": last[0] - first[0]},
-        severity="warning",
+        severity="warning" if is_much else "info",
         first_step=first[0],
         position=0,
         explanation=f"{name} rose from {first[1] / _MEGA:.0f} MB at step {first[0]} to {last[1] / _MEGA:.0f} MB, by "
-        f"{pace / _MEGA:.2g} MB a step, and does not level off",
+        f"{pace / _MEGA:.2g} MB a step, and does not level off{'' if is_much else _ASKED}",
         advice="look for tensors that are kept with their graph: losses summed without float(), outputs gathered in "
         "a list, hooks that store tensors, caches without a limit; detach() what must be kept, and move it to the host",
-        confidence=0.8,
+        confidence=0.8 if is_much else 0.5,
     )

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field, replace
 from ...storage import Finding, ModuleInfo, Structure, display_site
 from ..context.model_index import ModelIndex
 from ..context.step_context import StepContext
+from ..indicators.executable_checks import at_two_occasions, refutation, refuted_twice, refuting_event
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
 
+_CURVED = "second_derivatives_are_not_zero"
+_FLAT = "the second derivatives by inputs that the loss uses are exactly zero, all 400 of them"
 _LINEAR = ("linear", "dense", "conv1d", "conv2d", "conv3d")
 #: Modules that are linear in evaluation, so that they do not separate two linear layers.
 _TRANSPARENT = ("dropout", "dropout1d", "dropout2d", "dropout3d", "identity", "flatten")
@@ -39,20 +42,31 @@ class _MissingNonlinearityState:
 
     checked: ModelIndex | None = None
     reported: set[str] = field(default_factory=set)
+    flat: set[tuple[str, str, str]] = field(default_factory=set)
 
 
 @rule(
     "missing-nonlinearity",
     needs=("structure",),
-    triggers=(NEW_STRUCTURE,),
+    triggers=(NEW_STRUCTURE, "event/check"),
     phase=CONFIGURATION,
     memory=_MissingNonlinearityState,
     is_fact=True,
+    asks="intent",
     fires_on=(
         Recording(structure=_linked(chain("one:Linear", "two:Linear", "three:ReLU"))),
         Recording(structure=_linked(chain("one:Dense", "drop:Dropout", "two:Dense"))),
+        # a differential equation of second order, and a network of rectifiers
+        Recording(
+            structure=chain("one:Linear", "act:ReLU"), events=at_two_occasions(refuting_event(_CURVED, _FLAT)), steps=2
+        ),
     ),
     silent_on=(
+        # an output layer that began at zero
+        Recording(
+            structure=chain("one:Linear", "act:Tanh"),
+            events=(refuting_event(_CURVED, _FLAT, occasion=1), refuting_event(_CURVED, "", outcome="held")),
+        ),
         Recording(structure=_linked(chain("one:Linear", "act:ReLU", "two:Linear"))),
         # a function between them, which is no module
         Recording(structure=chain("one:Linear", "two:Linear")),
@@ -71,9 +85,24 @@ def check(context: StepContext, memory: _MissingNonlinearityState) -> Iterator[F
 
     Some pairs are built on purpose and left out: a first layer narrower than both ends (a factorisation), a convolution
     by groups followed by another (a separable one), and a layer whose output others take as well, such as the stem of a
-    residual network. If each of the two stands in a network of its own with further layers, such as an encoder and a
-    head, it is a notice. Put the missing activation between them, or drop one.
+    residual network. Two convolutions, a first layer narrower than one of the ends, and two layers that each stand in a
+    network of their own with further layers, such as an encoder and a head, are a question. Put the missing activation
+    between them, or drop one.
+
+    A loss may also use second derivatives by the inputs, as that of a differential equation. If all of them are exactly
+    zero at steps 1 and 25, the network is linear in pieces, as with ReLU, and these terms train nothing.
     """
+    for event in refuted_twice(context, memory.flat, _CURVED):
+        yield refutation(
+            context,
+            event,
+            consequence="the network is linear in pieces, as with ReLU, so these terms train nothing",
+            advice="use a smooth activation, such as tanh, sine, softplus or SiLU, in a network that is differentiated "
+            "twice by its inputs",
+            metric="scalar/loss",
+            severity="warning",
+            confidence=0.95,
+        )
     model = context.model
     if memory.checked is model:
         return
@@ -86,14 +115,17 @@ def check(context: StepContext, memory: _MissingNonlinearityState) -> Iterator[F
             continue
         memory.reported.add(module.site)
         first, second = _shape(model, source), _shape(model, module.site)
+        is_odd = _is_odd(module, first, second) and not _are_networks(model, source, module.site)
         yield context.finding(
             module.site,
             "",
             {"inner": first[0], "outer": second[0], "inner_inputs": first[1]},
-            severity="info" if _are_networks(model, source, module.site) else "warning",
-            explanation=f"{display_site(module.site)} takes the output of {display_site(source)} unchanged; two "
-            "linear maps in a row are one, so the second can learn nothing that the first could not",
-            advice="put the missing activation between them, or remove one of them",
+            severity="warning" if is_odd else "info",
+            explanation=f"{display_site(module.site)} takes the output of {display_site(source)} unchanged, and two "
+            f"linear maps in a row are one{'' if is_odd else '; is that meant?'}",
+            advice="put the missing activation between them, or remove one of them; if they are a projection, a "
+            "factorisation or a stem, do nothing",
+            confidence=0.95 if is_odd else 0.5,
         )
 
 
@@ -125,12 +157,19 @@ def _is_on_purpose(model: ModelIndex, first: str, second: str) -> bool:
     return inner.shape[0] < min(inner.shape[1], outer.shape[0])
 
 
+def _is_odd(module: ModuleInfo, first: tuple[float, float], second: tuple[float, float]) -> bool:
+    """Return whether nobody builds such a pair on purpose: two dense layers, the first no narrower than both ends.
+
+    Convolutions in a row are stems, projections of channels, and filters of upsampled maps.
+    """
+    return "conv" not in module.kind.lower() and first[0] >= max(first[1], second[0])
+
+
 def _are_networks(model: ModelIndex, first: str, second: str) -> bool:
-    """Return whether each layer stands in a network of its own, such as an encoder and a head."""
-    parents = first.rpartition(".")[0], second.rpartition(".")[0]
-    return parents[0] != parents[1] and all(
-        parent != "" and _has_others(model, parent, site) for parent, site in zip(parents, (first, second), strict=True)
-    )
+    """Return whether the first layer ends a network of its own and the second is not in it: an encoder and a head."""
+    inner, outer = first.rpartition(".")[0], second.rpartition(".")[0]
+    is_apart = inner not in ("", outer) and not f"{inner}.".startswith(f"{outer}." if outer else "?")
+    return is_apart and _has_others(model, inner, first)
 
 
 def _has_others(model: ModelIndex, parent: str, site: str) -> bool:

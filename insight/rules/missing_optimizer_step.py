@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ...storage import ROOT_SITE, Event, Finding
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table, some
-from ..event_fields import texts
+from ..event_fields import number, texts
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..running_statistics import Floats, Mask, Streak, Streaks, count_before_first
@@ -39,6 +39,7 @@ class _MissingOptimizerStepState:
     before: NDArray[np.float64] | None = None
     streaks: Streaks = field(default_factory=Streaks)
     cleared: Streak = field(default_factory=Streak)
+    emptied: Streak = field(default_factory=Streak)
     first: Mapping[str, str] = field(default_factory=dict)
     largest: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     moved: int = 0
@@ -88,8 +89,15 @@ def _skip_window(lookahead: Lookahead, memory: _MissingOptimizerStepState) -> Sk
             _MODEL,
         ),
         Recording({"one.weight gradient/l2_norm": (1.0,) * 8, "one.weight weight/mean": 0.1}, _MODEL),
+        # not a single step
+        Recording(structure=_MODEL, events=(Event("no_step", 0, data={"passes": 20}),)),
         # put back by somebody
         Recording(_MOVES, _MODEL, events=(_checksums("initial_checksum", 0, "a"), _checksums("resume_point", 7, "a"))),
+        # removed between backward and step
+        Recording(
+            {"one activation_grad/l2_norm": (0.5,) * 8, "one.weight update/l2_norm": 0.0, "one.weight weight/std": 0.1},
+            _MODEL,
+        ),
         # cleared between backward and step
         Recording(
             {
@@ -149,16 +157,18 @@ def check(context: StepContext, memory: _MissingOptimizerStepState) -> Iterator[
     last digit change nothing either. Skipped steps do not count, nor do matrices whose gradient has fallen to the
     rounding of float32.
 
-    Two more cases: gradients reach every output but are zero at every parameter when the optimizer steps, so they were
-    cleared in between; and weights that are equal to the first ones at the end, to the last bit, although five steps or
-    more moved them, so they were put back.
+    Three more cases: twenty backward passes and no step at all; gradients reach every output but are zero, or gone, at
+    every parameter when the optimizer steps, so they were cleared in between; and weights that are equal to the first
+    ones at the end, to the last bit, although five steps or more moved them, so they were put back.
 
     Call `optimizer.step()` after `backward()`, and `zero_grad()` not between the two.
     """
     if memory.is_reported:
         return
     gradient, weight = context.table("gradient"), context.table("weight")
+    yield from _never(context, memory)
     yield from _put_back(context, memory)
+    yield from _emptied(context, memory, gradient)
     if (
         memory.is_reported
         or context.record.skipped
@@ -190,6 +200,50 @@ def check(context: StepContext, memory: _MissingOptimizerStepState) -> Iterator[
             "every branch; with a gradient scaler call scaler.step(optimizer); in half precision keep float32 "
             "master weights",
             confidence=1.0 if update is not None else 0.7,
+        )
+
+
+def _emptied(context: StepContext, memory: _MissingOptimizerStepState, gradient: Table | None) -> Iterator[Finding]:
+    """Yield a finding if gradients reach every output, no parameter has one, and every update is zero."""
+    arrives, update = context.table("activation_grad"), context.table("update")
+    if gradient is not None or context.record.skipped:
+        memory.emptied.update(False, context.step)
+        return
+    if memory.is_reported or arrives is None or update is None or context.scalar("learning_rate") == 0:
+        return
+    norms, backward = update.there("l2_norm"), arrives.there("l2_norm")
+    is_lost = _is_lost(norms, backward)
+    if memory.emptied.update(is_lost, context.step) < _LASTING:
+        return
+    memory.is_reported = True
+    yield context.finding(
+        ROOT_SITE,
+        "update/l2_norm",
+        {"parameters": len(norms), "records": memory.emptied.length, "smallest_output_gradient": float(backward.min())},
+        first_step=memory.emptied.since,
+        position=0,
+        explanation="the backward pass brings a gradient to every output, but no parameter has one when the optimizer "
+        f"steps, and none of {len(norms)} has moved for {memory.emptied.length} records; gradients are removed in "
+        "between",
+        advice="call optimizer.zero_grad() before backward() or after step(), never between the two",
+        confidence=0.95,
+    )
+
+
+def _never(context: StepContext, memory: _MissingOptimizerStepState) -> Iterator[Finding]:
+    """Yield a finding for backward passes that no step follows."""
+    for event in context.events("no_step"):
+        passes = number(event, "passes")
+        memory.is_reported = True
+        yield context.finding(
+            ROOT_SITE,
+            "",
+            {"passes": passes},
+            first_step=0,
+            position=0,
+            explanation=f"{passes:.0f} backward passes were made and no step followed: no optimizer has stepped the "
+            "model, and its parameters are what they were",
+            advice="call optimizer.step() after backward(), on an optimizer that was made from these very parameters",
         )
 
 
@@ -227,7 +281,7 @@ def _cleared(context: StepContext, memory: _MissingOptimizerStepState, gradient:
         memory.cleared.update(False, context.step)
         return
     norms, backward = gradient.there("l2_norm"), arrives.there("l2_norm")
-    is_lost = len(norms) > 0 and not np.count_nonzero(norms) and len(backward) > 0 and bool((backward > 0).all())
+    is_lost = _is_lost(norms, backward)
     lasting = _LASTING if memory.moved else 1  # a single step may be emptied on purpose, the first of a run is not
     if memory.cleared.update(is_lost, context.step) < lasting:
         return
@@ -242,6 +296,11 @@ def _cleared(context: StepContext, memory: _MissingOptimizerStepState, gradient:
         "parameters are exactly zero when the optimizer steps; they are cleared in between, so every step is empty",
         advice="call optimizer.zero_grad() before backward() or after step(), never between the two",
     )
+
+
+def _is_lost(norms: Floats, backward: Floats) -> bool:
+    """Return whether all norms of parameters are zero although a gradient reaches every output."""
+    return len(norms) > 0 and not np.count_nonzero(norms) and len(backward) > 0 and bool((backward > 0).all())
 
 
 def _standing(weight: Table, update: Table | None, memory: _MissingOptimizerStepState) -> Mask:

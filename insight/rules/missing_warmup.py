@@ -7,6 +7,7 @@ import numpy as np
 
 from ...storage import ROOT_SITE, Finding
 from ..context.step_context import StepContext
+from ..indicators.loss_anchor import LossAnchor
 from ..indicators.update_stability import LARGE_UPDATE, UpdateStability, is_cold_start
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
@@ -24,6 +25,7 @@ class _MissingWarmupState:
     harmed: int = 0
     worst: float = float("nan")
     is_done: bool = False
+    anchor: LossAnchor = field(default_factory=LossAnchor)
 
 
 @rule(
@@ -94,6 +96,7 @@ def check(context: StepContext, memory: _MissingWarmupState) -> Iterator[Finding
     if memory.is_done:
         return
     stability.update(context)
+    memory.anchor.learn(context)
     if stability.records <= _EARLY and stability.is_harmed:
         memory.harmed += 1
         memory.worst = float(np.fmax(memory.worst, stability.loss))
@@ -115,7 +118,7 @@ def check(context: StepContext, memory: _MissingWarmupState) -> Iterator[Finding
                 "worst_early_loss": memory.worst,
                 "learning_rate": stability.first_rate,
             },
-            severity="warning",
+            severity="warning" if memory.anchor.is_one_known_loss(context) else "info",
             first_step=stability.large_from,
             position=0,
             explanation=f"the optimizer started at its full rate of {stability.first_rate:.3g}; its first updates "

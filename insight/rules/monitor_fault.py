@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ...storage import Event, Finding
 from ..context.step_context import StepContext
+from ..event_fields import number
 from ..recording import Recording
 from ..rule import CONFIGURATION, rule
 
@@ -11,22 +12,38 @@ from ..rule import CONFIGURATION, rule
 @rule(
     "monitor-fault",
     needs=("record",),
-    triggers=("event/monitor_fault", "event/observations_lost"),
+    triggers=("event/monitor_fault", "event/observations_lost", "event/later_training"),
     phase=CONFIGURATION,
     is_fact=True,
     fires_on=(
         Recording(events=(Event("monitor_fault", 0, "fc", data={"collector": "weight", "error": "ValueError: no"}),)),
         Recording(events=(Event("monitor_fault", 0, data={"collector": "mine", "error": "no", "touched": True}),)),
         Recording(events=(Event("observations_lost", 0, data={"count": 7}),)),
+        Recording(events=(Event("later_training", 0, "net", data={"networks": "net (Net)", "watched": "Teacher"}),)),
     ),
     silent_on=(Recording(events=(Event("step_skipped", 0, data={"loss_scale": 1024.0}),)),),
 )
 def check(context: StepContext, memory: None) -> Iterator[Finding]:
     """Report a failure of the monitor: a collector that was switched off, or records that were lost.
 
+    Networks that the script began to train behind the recorded one are a notice: of them only the executable checks
+    speak.
+
     Such a finding never makes a run unhealthy and is never a root cause; it says where silence does not mean health.
     Rules that raise are reported in the same way.
     """
+    for event in context.events("later_training"):
+        networks, watched = event.data.get("networks", "others"), event.data.get("watched", "the first model")
+        yield context.finding(
+            event.site,
+            "",
+            {"parameters": number(event, "parameters")},
+            severity="info",
+            explanation=f"only {watched} was recorded, the first model that was trained; {networks} began to train "
+            f"behind it, and of that nothing but the executable checks was seen",
+            advice="call mindscope.watch in the script, once for each model, to record them all",
+            confidence=1.0,
+        )
     for event in (*context.events("monitor_fault"), *context.events("observations_lost")):
         lost = event.data.get("count")
         collector = str(event.data.get("collector", ""))

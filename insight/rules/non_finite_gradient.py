@@ -8,6 +8,7 @@ import numpy as np
 from ...storage import Finding, display_site
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table, some
+from ..indicators.executable_checks import refutation, refuted, refuting_event
 from ..indicators.non_finite_sources import TRACED, Origin
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
@@ -17,6 +18,7 @@ _ADVICE = (
     "look at derivatives that are infinite where the function is finite: sqrt and norms at 0, log near 0, where() over "
     "a branch that is not taken, a power below 1; add an epsilon inside the root, or clamp before it"
 )
+_FITTED = "gradients_stay_finite"
 _RECORD = "record `loss` or `activation` at the steps of `gradient`, to tell the two passes apart; then "
 _UNSEEN = "step {} recorded nothing of its forward pass{}: {}"
 _MAYBE = ", which may be the source"
@@ -39,13 +41,14 @@ def _skip_window(lookahead: Lookahead, memory: _NonFiniteGradientState) -> SkipW
 @rule(
     "non-finite-gradient",
     needs=("gradient",),
-    triggers=("gradient", TRACED),
+    triggers=("gradient", TRACED, "event/check"),
     phase=BACKWARD,
     skip_window=_skip_window,
     memory=_NonFiniteGradientState,
     essential=True,
     is_fact=True,
     fires_on=(
+        Recording(structure=_MODEL, events=(refuting_event(_FITTED, "the gradient of w is not finite", step=31.0),)),
         Recording({"first.weight gradient/nans": (0, 64), "head.weight gradient/nans": 0}, _MODEL),
         Recording(
             {
@@ -58,6 +61,7 @@ def _skip_window(lookahead: Lookahead, memory: _NonFiniteGradientState) -> SkipW
         ),
     ),
     silent_on=(
+        Recording(structure=_MODEL, events=(refuting_event(_FITTED, "not finite", outcome="open", step=31.0),)),
         Recording({"first.weight gradient/nans": 0, "first.weight gradient/l2_norm": (1.0, 1e30)}, _MODEL),
         Recording({"first.weight gradient/nans": (0, 64), "head activation/nans": (0, 64)}, _MODEL),
         Recording({"first.weight gradient/pos_infs": (0, 64), "scalar/loss_scale": 65536.0}, _MODEL, skipped=(1,)),
@@ -75,9 +79,23 @@ def check(context: StepContext, memory: _NonFiniteGradientState) -> Iterator[Fin
     names the earlier one, whose output has the bad gradient, unless parameters of the later one have a bad gradient
     too.
 
+    A rehearsal (`mindscope doctor`) fits one batch with a copy of the optimizer, and the rule reports the first step
+    whose gradient is not finite.
+
     Look for derivatives without a finite value: sqrt or norm at zero, and divisions.
     """
     if memory.is_done:
+        return
+    for event in refuted(context, _FITTED):
+        memory.is_done = True
+        yield refutation(
+            context,
+            event,
+            consequence="the training may meet the same later",
+            advice=_ADVICE,
+            metric="gradient/nans",
+            severity="warning",
+        )
         return
     memory.origin.learn(context)
     if context.record.skipped and context.scalar("loss_scale") is not None:

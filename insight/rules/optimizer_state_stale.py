@@ -178,13 +178,14 @@ def _made_anew(context: StepContext) -> Iterator[Finding]:
             "",
             "update/l2_norm",
             {"count": 0.0, "count_before": counts[0]} if counts else {"parameters": len(broken)},
-            severity="warning",
+            severity="info",
             first_step=event.step,
             position=_BEFORE,
             explanation=f"the optimizer was made anew at step {event.step}: {kind} in the place of "
-            f"{', '.join(before)}{after}; its state started from nothing",
+            f"{', '.join(before)}{after}; its state started from nothing; is that meant?",
             advice="to continue the training, make the optimizer once, before the loop, or load the state_dict() of "
-            "the one before; if a new beginning is meant, do nothing",
+            "the one before; if a new beginning is meant, as for a new stage or task, do nothing",
+            confidence=0.5,
         )
 
 

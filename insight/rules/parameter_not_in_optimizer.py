@@ -1,77 +1,178 @@
 """Parameters that require gradients and belong to no optimizer."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
-from ...storage import Finding, display_site
+from ...storage import Finding, ParameterInfo, display_site
 from ..context.model_index import ModelIndex
-from ..context.step_context import StepContext
+from ..context.step_context import Lookahead, SkipWindow, StepContext
+from ..context.subject_table import Table
+from ..indicators.executable_checks import refutation, refuted, refuting_event
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
 
 _LAYERS = ("one:Dense", "two:Dense", "three:Dense")
 
 
+#: Records with a gradient after which the parameter is reported, so that a second optimizer has stepped by then.
+_WAITED = 2
+_CHECK = "reached_parameters_are_stepped"
+_UNHELD = "gradients reach 4 tensors of actor (0.weight, ...), no optimizer holds them, and none has moved"
+_REACHED = {f"{site}.weight gradient/l2_norm": (1.0,) * 4 for site in ("one", "two", "three")}
+
+
 @dataclass(slots=True)
 class _ParameterNotInOptimizerState:
-    """The checked structure, and which sites were reported."""
+    """The checked structure, the parameters outside, and how many records reached them; and what was reported."""
 
     checked: ModelIndex | None = None
-    reported: set[str] = field(default_factory=set)
+    outside: tuple[ParameterInfo, ...] = ()
+    waited: int = 0
+    reported: dict[str, Finding] = field(default_factory=dict)
+
+
+def _skip_window(lookahead: Lookahead, memory: _ParameterNotInOptimizerState) -> SkipWindow | None:
+    is_done = memory.checked is lookahead.context.model and (not memory.outside or memory.waited > _WAITED)
+    return lookahead.whole if is_done else None
 
 
 @rule(
     "parameter-not-in-optimizer",
     needs=("structure",),
-    triggers=(NEW_STRUCTURE,),
+    triggers=(NEW_STRUCTURE, "gradient", "event/check"),
     phase=CONFIGURATION,
+    skip_window=_skip_window,
     memory=_ParameterNotInOptimizerState,
-    is_fact=True,
     asks="intent",
-    fires_on=(Recording(structure=chain(*_LAYERS, not_stepped=["two.weight"])),),
+    fires_on=(
+        Recording(_REACHED, chain(*_LAYERS, not_stepped=["two.weight"])),
+        # a network beside the watched one
+        Recording(structure=chain(*_LAYERS), events=(refuting_event(_CHECK, _UNHELD),)),
+    ),
     silent_on=(
+        Recording(structure=chain(*_LAYERS), events=(refuting_event(_CHECK, "", outcome="held"),)),
+        # the model's own parameters beside copies that are trained: no gradient comes to them
+        Recording(
+            {"two.weight gradient/l2_norm": (None,) * 6, "one.weight gradient/l2_norm": (1.0,) * 6},
+            chain(*_LAYERS, not_stepped=["two.weight"]),
+        ),
+        # a hand-written update moves it
+        Recording(_REACHED | {"two.weight update/l2_norm": (0.1,) * 4}, chain(*_LAYERS, not_stepped=["two.weight"])),
         Recording(structure=chain(*_LAYERS)),
         Recording(structure=chain(*_LAYERS, not_stepped=["two.weight"]), config={"expected_frozen": ["two*"]}),
         Recording(structure=chain(*_LAYERS, frozen=["two.weight"], not_stepped=["two.weight"])),
     ),
 )
 def check(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iterator[Finding]:
-    """Report parameters that require gradients but belong to no watched optimizer.
+    """Report parameters that get gradients but belong to no watched optimizer.
 
-    Such parameters keep their first values. A parameter that shares its memory with a stepped one is stepped with it.
-    Without a watched optimizer there is nothing to compare with. `expected_frozen` in the run's configuration declares
-    what is left out on purpose. Make the optimizer after the whole model is built, and pass it all parameters.
+    The rule fires after two records in which gradients reached the parameter and nothing moved it. If that is most of
+    the model, in whole layers, as in training a new head on fixed features, it is a question. Without a watched
+    optimizer there is
+    nothing to compare with; a parameter that shares its memory with a stepped one is stepped with it; and when an
+    optimizer takes the parameter later, the finding becomes a notice. `expected_frozen` in the run's configuration
+    declares what is left out on purpose. Make the optimizer after the whole model is built, and pass it all parameters.
+
+    Of networks and parameters beside the watched model, the probe follows the losses of steps 1 and 25 to what they
+    reach: what no optimizer of the process holds, and nothing has moved in between, is reported.
     """
     model = context.model
-    if memory.checked is model or not model.structure.optimizers:
+    for event in refuted(context, _CHECK, occasion=2):
+        found = refutation(
+            context,
+            event,
+            consequence="they keep their first values",
+            advice="pass the parameters of every network that is to be trained to an optimizer; keep layers in a "
+            "ModuleList, since a plain list hides them from parameters(); where they are meant to stay, set "
+            "requires_grad to False or call them inside torch.no_grad()",
+            metric="",
+            severity="warning",
+            confidence=0.9,
+        )
+        yield replace(found, site=str(event.data.get("subject")))
+    if memory.checked is not model:
+        memory.checked, memory.waited, memory.outside = model, 0, _outside(model)
+        yield from _taken(context, memory)
+    if not memory.outside or memory.waited > _WAITED:
         return
-    memory.checked = model
+    reached = _reached(context)
+    if not reached:
+        return
+    memory.waited += 1
+    memory.outside = tuple(item for item in memory.outside if item.site in reached)
+    if memory.waited == _WAITED:
+        memory.waited += 1
+        yield from _report(context, memory)
+
+
+def _outside(model: ModelIndex) -> tuple[ParameterInfo, ...]:
+    """Return the parameters that require a gradient and are in no optimizer."""
+    if not model.structure.optimizers:
+        return ()
     parameters = model.parameters.values()
     stepped = {item.storage for item in parameters if item.group is not None}
     stepped = (
         stepped if len({item.storage for item in parameters}) > 1 else set()
     )  # all alike: sharing was not recorded
-    outside = tuple(
+    return tuple(
         item
         for item in parameters
         if item.requires_grad and item.group is None and item.storage not in stepped and model.is_trainable(item)
     )
-    total = sum(prod(item.shape) for item in parameters)
-    for site, items in list(model.gather(outside).items())[:8]:
-        if site not in memory.reported:
-            memory.reported.add(site)
-            yield context.finding(
-                site,
-                "",
-                {
-                    "parameters": len(items),
-                    "values": sum(prod(item.shape) for item in items),
-                    "values_of_the_model": total,
-                },
-                severity="warning",
-                explanation=f"no watched optimizer holds {len(items)} parameter{'s' * (len(items) > 1)} of "
-                f"{display_site(site)}, although gradients reach them; they keep their first values",
-                advice="make the optimizer after the whole model is built, and pass it all parameters; if another "
-                f"optimizer steps them, watch that one too; to keep them fixed, declare expected_frozen: [{site!r}]",
-            )
+
+
+def _taken(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iterator[Finding]:
+    """Yield, as notices, the findings about parameters that an optimizer holds now."""
+    outside = {item.site for item in memory.outside}
+    for site, found in list(memory.reported.items()):
+        if not any(name == site or name.startswith(f"{site}.") for name in outside):
+            del memory.reported[site]
+            words = f"no watched optimizer held {display_site(site)} at first; one does since step {context.step}"
+            yield replace(found, step=context.step, severity="info", explanation=words, confidence=0.1)
+
+
+def _reached(context: StepContext) -> set[str]:
+    """Return the parameters with a gradient in this record that no update moved; empty where none was recorded."""
+    gradient, update = context.table("gradient"), context.table("update")
+    if gradient is None or context.record.skipped:
+        return set()
+    moved = set() if update is None else _above_zero(update)
+    return _above_zero(gradient) - moved
+
+
+def _above_zero(table: Table) -> set[str]:
+    norms = table.column("l2_norm")
+    return {site for row, site in enumerate(table.rows.sites) if table.present[row] and norms[row] > 0}
+
+
+def _report(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iterator[Finding]:
+    model = context.model
+    total = sum(prod(item.shape) for item in model.parameters.values())
+    layers = {model.owner(item.site) for item in model.parameters.values()}
+    left = {model.owner(item.site) for item in memory.outside}
+    held = {model.owner(item.site) for item in model.parameters.values() if item.group is not None}
+    has_head = any(item.group is not None and len(item.shape) > 1 for item in model.parameters.values())
+    has_head &= max(map(model.order, held), default=-1) >= max(map(model.order, left), default=-1)  # which comes last
+    is_most = has_head and 2 * len(left) > len(layers) and not left & held  # a layer that is split is no old layer
+    for site, items in list(model.gather(memory.outside).items())[: 1 if is_most else 8]:
+        if site in memory.reported:
+            continue
+        memory.reported[site] = context.finding(
+            site,
+            "",
+            {
+                "parameters": len(items),
+                "values": sum(prod(item.shape) for item in items),
+                "values_of_the_model": total,
+            },
+            severity="info" if is_most else "warning",
+            first_step=max(context.step - _WAITED + 1, 0),
+            explanation=f"no watched optimizer holds {len(items)} parameter{'s' * (len(items) > 1)} of "
+            f"{display_site(site)}, although gradients reach them; they keep their values"
+            + ("; most of the model is left out, as in training a new head; is that meant?" * is_most),
+            advice="make the optimizer after the whole model is built, and pass it all parameters; if another "
+            f"optimizer steps them, watch that one too; to keep them fixed, declare expected_frozen: [{site!r}]",
+            confidence=0.5 if is_most else 0.95,
+        )
+        yield memory.reported[site]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ...storage import ROOT_SITE, Event, Finding, Json
 from ..context.step_context import StepContext
 from ..event_fields import number, numbers, ranks, words
-from ..indicators.replicas import is_corrupted, is_unreduced
+from ..indicators.replicas import alone, is_corrupted, is_unreduced
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
 
@@ -33,9 +33,10 @@ def _reduction(*weights: float) -> Event:
 
 @dataclass(slots=True)
 class _RankDesyncState:
-    """The quantities that were reported, and when each was equal last."""
+    """The quantities that were reported, when each was equal last, and ranks that apply their own gradient alone."""
 
     reported: set[str] = field(default_factory=set)
+    alone: set[int] = field(default_factory=set)
     equal_at: dict[str, int] = field(default_factory=dict)
 
 
@@ -65,10 +66,13 @@ def check(context: StepContext, memory: _RankDesyncState) -> Iterator[Finding]:
     """Report parameters, or reduced gradients, that differ between ranks.
 
     Replicas that start equal and apply equal gradients stay equal to the last bit. So the first exchange in which their
-    checksums differ is a fact, and nothing is estimated. The rule also fires when a reduced gradient is rank 0's own:
-    it was not reduced at all. Broadcast the parameters before the first step, and make every rank take part in every
-    reduction.
+    checksums differ is a fact, and nothing is estimated. The finding names the rank that differs from the majority; of
+    two ranks the one that applies its own gradient alone, and both if none does. The rule also fires when a reduced
+    gradient is rank 0's own: it was not reduced at all. Broadcast the parameters before the first step, and make every
+    rank take part in every reduction.
     """
+    for event in context.events("rank_reduction"):
+        memory.alone.update(alone(event))
     for event in context.events("rank_checksums"):
         quantity = str(event.data.get("quantity"))
         if event.data.get("is_equal") is True:
@@ -76,19 +80,18 @@ def check(context: StepContext, memory: _RankDesyncState) -> Iterator[Finding]:
         differs = quantity in ("parameters", "gradients") and event.data.get("is_equal") is False
         if differs and quantity not in memory.reported and not is_corrupted(event, len(context.model.parameters)):
             memory.reported.add(quantity)
-            yield _differ(context, event, quantity, memory.equal_at.get(quantity, event.step - 1) + 1)
+            since = memory.equal_at.get(quantity, event.step - 1) + 1
+            yield _differ(context, event, quantity, since, sorted(memory.alone))
     for event in context.events("rank_reduction"):
         if is_unreduced(event) and "gradients" not in memory.reported:
             memory.reported.add("gradients")
             yield _unreduced(context, event)
 
 
-def _differ(context: StepContext, event: Event, quantity: str, since: int) -> Finding:
-    odd, sites, by_rank = ranks(event, "odd"), words(event, "sites"), words(event, "by_rank")
+def _differ(context: StepContext, event: Event, quantity: str, since: int, lonely: list[int]) -> Finding:
+    odd, sites, by_rank = ranks(event, "odd") or lonely, words(event, "sites"), words(event, "by_rank")
     at = number(event, "at")
-    difference = (
-        f"rank {', '.join(map(str, odd))} differs" if odd else f"{len(set(by_rank))} different values on the ranks"
-    )
+    difference = _difference(ranks(event, "odd"), lonely, by_rank)
     first = (
         "the ranks differed before the first step: they were never made equal"
         if at == 0 and quantity == "parameters"
@@ -107,6 +110,17 @@ def _differ(context: StepContext, event: Event, quantity: str, since: int) -> Fi
         advice="broadcast the parameters from one rank before the first step, wrap the model before it is used, and "
         "make every rank take part in every reduction: no_sync, an early continue or an unused branch leaves one out",
     )
+
+
+def _difference(odd: list[int], lonely: list[int], by_rank: list[str]) -> str:
+    """Return which ranks differ, by majority, else by what a rank was seen to do, else all of them."""
+    if odd:
+        return f"rank {', '.join(map(str, odd))} differs"
+    if lonely:
+        return f"rank {', '.join(map(str, lonely))} applies its own gradient alone"
+    if len(by_rank) == 2:
+        return "ranks 0 and 1 differ from each other, and nothing tells which of them is right"
+    return f"{len(set(by_rank))} different values on the ranks"
 
 
 def _part(context: StepContext, sites: list[str]) -> str:

@@ -1,14 +1,16 @@
 """The same batch again and again."""
 
-from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import isclose
 
 import numpy as np
 
-from ...storage import ROOT_SITE, Finding, OptimizerInfo
+from ...storage import ROOT_SITE, Event, Finding, OptimizerInfo
+from ...storage.training_kinds import TrainingKind
 from ..context.step_context import Lookahead, SkipWindow, StepContext
+from ..event_fields import as_number
+from ..indicators.executable_checks import refutation, refuted, refuting_event
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
@@ -18,43 +20,69 @@ _WHOLE = replace(_MODEL, optimizers=(OptimizerInfo("LBFGS", ({"lr": 1.0},)),))
 #: differed, the rule waits longer, so that an evaluation may show whether the batch is the whole data set (our
 #: choice).
 _IN_A_ROW, _FROM_THE_START = 5, 12
+#: Changes before the batch stuck, and times the longest earlier stretch of one batch: a loop may take several steps on
+#: each batch, or draw its points anew every hundred steps (our choice).
+_CHANGES, _LONGER = 2, 4
 #: Relative error of sums over a batch in float32, and the longest permutation that is recognised.
 _ROUNDING, _MOST = 1e-5, 1 << 16
 _ONE_HOT = {" batch/min": 0.0, " batch/max": 1.0, " batch/mean": 0.1, " batch/l2_norm": 8.0, " batch/size": 640.0}
 
 
+#: Kinds of training that may call a network twice for the same points: terms of an equation, a policy and its value.
+_CALLING_TWICE = ("physics", "policy", "value", "adversarial", "meta", "diffusion", "flow")
+_VIEWS = "views_differ"
+_CONTRASTIVE = Event("training_kind", 0, data=TrainingKind("contrastive").to_data())
+
+
+def _twice(compared: float, *more: Event) -> Recording:
+    words = "two calls of online in one step are given the same values"
+    return Recording(structure=_MODEL, events=(*more, refuting_event(_VIEWS, words, compared=compared)))
+
+
 @dataclass(slots=True)
 class _RepeatedBatchState:
-    """The latest checksums."""
+    """The newest checksum, for how many batches it has been the same, and how long earlier stretches were."""
 
-    latest: deque[float] = field(default_factory=lambda: deque(maxlen=_FROM_THE_START))
+    newest: float = float("nan")
+    length: int = 0
     since: int = 0
-    has_varied: bool = False
+    changes: int = 0
+    longest: int = 0
     is_all_there_is: bool = False
-    is_reported: bool = False
+    is_judged: bool = False
+    reported: Finding | None = None
 
 
 def _skip_window(lookahead: Lookahead, memory: _RepeatedBatchState) -> SkipWindow | None:
-    return lookahead.whole if memory.is_reported else SkipWindow(lookahead.until_scalar("batch/checksum"))
+    is_over = memory.is_judged and memory.reported is None
+    return lookahead.whole if is_over else SkipWindow(lookahead.until_scalar("batch/checksum"))
 
 
 @rule(
     "repeated-batch",
     needs=("scalar/batch/checksum",),
+    triggers=("scalar/batch/checksum", "event/check"),
     phase=FORWARD,
     skip_window=_skip_window,
     memory=_RepeatedBatchState,
     warm_up=_IN_A_ROW,
-    is_fact=True,
     is_optional=True,
     asks="intent",
     fires_on=(
+        _twice(1.0),
+        _twice(0.0, _CONTRASTIVE),
         Recording({"scalar/batch/checksum": (7.0,) * 14}, _MODEL),
         Recording({"scalar/batch/checksum": (1.0, 2.0, 3.0, *(4.0,) * 8)}, _MODEL),
     ),
     silent_on=(
+        _twice(0.0),  # a loss, and a number to print
+        _twice(1.0, replace(_CONTRASTIVE, data=TrainingKind("physics").to_data())),
         Recording({"scalar/batch/checksum": (1.0, 2.0, 3.0, 4.0) * 6}, _MODEL),
         Recording({"scalar/batch/checksum": (1.0, 2.0, 2.0, 3.0) * 6}, _MODEL),
+        # ten steps on each batch, as a policy takes them on what it has collected
+        Recording({"scalar/batch/checksum": tuple(float(step // 10) for step in range(60))}, _MODEL),
+        # a first pass over something else, then all data at once
+        Recording({"scalar/batch/checksum": (1.0, *(7.0,) * 11)}, _MODEL),
         # an optimizer that is given all data at once; and evaluations on the very nodes that are trained on
         Recording({"scalar/batch/checksum": (7.0,) * 14}, _WHOLE),
         Recording(
@@ -79,43 +107,89 @@ def _skip_window(lookahead: Lookahead, memory: _RepeatedBatchState) -> SkipWindo
 def check(context: StepContext, memory: _RepeatedBatchState) -> Iterator[Finding]:
     """Report a training that is given the same batch again and again.
 
-    The rule fires when five batches in a row have the same checksum after earlier ones differed, or when the first
-    twelve are equal. Only the person knows whether that is meant: training on the whole data set at once, or on one
-    batch as a test, looks the same.
+    The rule fires when batches stop changing: five or more in a row have the same checksum, four times as many as ever
+    before, after the batch had changed at least twice. If the batch changes again, the finding is withdrawn. If the
+    first twelve are equal, or the batch changed only once, it asks whether that is meant: training on the whole data
+    set at once, or on one batch as a test, looks the same.
 
     Some trainings need equal batches and are left out: L-BFGS compares losses of one function (Liu and Nocedal 1989),
     and a model evaluated on the very values that it is trained on, such as the nodes of one graph, is given all there
-    is. Checksums do not tell the order of values, so batches whose samples hold the same values in another order, such
-    as one-hot rows or permutations, are left out too.
+    is. So is a training that gives the model the very same whole tensors at every step and uses no data loader.
+    Checksums do not tell the order of values, so batches whose samples hold the same values in another order, such as
+    one-hot rows or permutations, are left out too. Look for `next(iter(loader))` inside the loop.
 
-    Look for `next(iter(loader))` inside the loop.
+    Of two views of a batch, it tells that they are one: at steps 1 and 25 a network is called twice with the very same
+    input, answers the same, and the loss compares the two answers, or another network follows it.
     """
+    for event in refuted(context, _VIEWS):
+        yield from _of_views(context, event)
     checksum = context.scalar("batch/checksum")
-    if checksum is None or memory.is_reported:
+    if checksum is None or (memory.is_judged and memory.reported is None):
         return
     memory.is_all_there_is |= _is_evaluated_on(context)
-    if memory.latest and checksum != memory.latest[-1]:
-        memory.has_varied, memory.since = True, context.step
-        memory.latest.clear()
-    memory.since = context.step if not memory.latest else memory.since
-    memory.latest.append(checksum)
-    if len(memory.latest) < (_IN_A_ROW if memory.has_varied else _FROM_THE_START):
+    if checksum != memory.newest:
+        if memory.reported is not None:
+            yield _withdrawn(context, memory.reported)
+            memory.reported = None
+            return
+        memory.changes += memory.length > 0
+        memory.longest = max(memory.longest, memory.length)
+        memory.newest, memory.length, memory.since = checksum, 0, context.step
+    memory.length += 1
+    has_varied = memory.changes >= _CHANGES
+    wanted = max(_IN_A_ROW, _LONGER * memory.longest) if has_varied else _FROM_THE_START
+    if memory.is_judged or memory.length < wanted:
         return
-    memory.is_reported = True
-    if (not memory.has_varied and (memory.is_all_there_is or _needs_everything(context))) or _says_nothing(context):
+    memory.is_judged = True
+    if context.kind.is_full_batch or context.kind.name == "policy":  # which may meet the same states again
         return
-    yield context.finding(
+    if (not memory.changes and (memory.is_all_there_is or _needs_everything(context))) or _says_nothing(context):
+        return
+    found = _report(context, memory, checksum, has_varied=has_varied)
+    memory.reported = found if has_varied else None
+    yield found
+
+
+def _of_views(context: StepContext, event: Event) -> Iterator[Finding]:
+    numbers, kind = event.data.get("numbers"), context.kind.name
+    compared = as_number(numbers.get("compared"), 0.0) if isinstance(numbers, dict) else 0.0
+    if kind in _CALLING_TWICE or not (compared or kind == "contrastive"):
+        return
+    found = refutation(
+        context,
+        event,
+        consequence="as two views of a batch they teach nothing, since nothing differs that the network could learn to "
+        "leave out",
+        advice="augment each view on its own; look for one variable where the other is meant, and for an augmentation "
+        "that is off or draws the same numbers again",
+        metric="",
+        severity="warning",
+        confidence=0.9,
+    )
+    is_sure = compared == 1.0 or kind == "contrastive"
+    words = f"{event.data.get('counterexample')}, and so do those of the network that follows it: is that meant?"
+    yield found if is_sure else replace(found, severity="info", confidence=0.5, explanation=words)
+
+
+def _report(context: StepContext, memory: _RepeatedBatchState, checksum: float, *, has_varied: bool) -> Finding:
+    words = f"every batch since step {memory.since} is the same, value for value"
+    return context.finding(
         ROOT_SITE,
         "scalar/batch/checksum",
-        {"checksum": checksum, "batches": len(memory.latest), "varied_before": float(memory.has_varied)},
-        severity="error" if memory.has_varied else "warning",
+        {"checksum": checksum, "batches": memory.length, "changes_before": memory.changes},
+        severity="error" if has_varied else "info",
         first_step=memory.since,
         position=0,
-        explanation=f"every batch since step {memory.since} is the same, value for value"
-        + (", while earlier batches differed" if memory.has_varied else ""),
+        explanation=words + (", while earlier batches differed" if has_varied else "; is that the whole data set?"),
         advice="look for next(iter(loader)) inside the loop, a sampler that is made anew with the same seed, or a "
         "loader that has run dry; if the data set is a single batch, do nothing",
+        confidence=0.9 if has_varied else 0.5,
     )
+
+
+def _withdrawn(context: StepContext, found: Finding) -> Finding:
+    words = f"the batches from step {found.first_step} to {context.step - 1} were the same; since then they change"
+    return replace(found, step=context.step, severity="info", explanation=words, confidence=0.1)
 
 
 def _needs_everything(context: StepContext) -> bool:

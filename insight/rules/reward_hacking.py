@@ -55,10 +55,10 @@ def check(context: StepContext, memory: _RewardHackingState) -> Iterator[Finding
     """Report a reward that rises while the held-out reward falls, or that jumps at once.
 
     With a held-out reward, or a person's judgement, opposite trends over the newest 24 values, both beyond chance, are
-    the definition of over-optimisation (Gao et al. 2023, arXiv:2210.10760, figure 1). Without one, the rule reports a
-    hint: the reward gains more within two records than in the whole training before, by 8 spreads, and keeps it.
-    Policies learn by degrees; exploits are found at once. Only the answers themselves can tell: read those with the
-    highest rewards.
+    the definition of over-optimisation (Gao et al. 2023, arXiv:2210.10760, figure 1). Without one, the rule gives a
+    notice: the reward gains more within two records than in the whole training before, by 8 spreads, and keeps it.
+    Exploits are found at once, and so is the first success on a rare reward. Only the answers themselves can tell: read
+    those with the highest rewards.
     """
     reward, held_out = context.scalar("reward/mean"), context.scalar("reward/held_out")
     if reward is None or not np.isfinite(reward):
@@ -113,7 +113,7 @@ def _jumps(context: StepContext, memory: _RewardHackingState, reward: float) -> 
         ROOT_SITE,
         "scalar/reward/mean",
         {"reward": reward, "highest_before": max(values), "gained_before": gained, "records": memory.jumped},
-        severity="warning",
+        severity="info",
         first_step=memory.jumped_at,
         position=0,
         explanation=f"the reward was at most {max(values):.3g} and has been near {reward:.3g} since step "

@@ -18,6 +18,8 @@ _LASTING = 2
 #: A router recovers if its entropy grows by this share from one look to the next; proportionally less if the looks are
 #: fewer steps apart than `_APART`.
 _RISES, _APART = 0.1, 10
+#: Steps for which one expert must get every token: routers settle, and a balancing loss needs some steps (our choice).
+_SETTLED = 40
 
 
 @dataclass(slots=True)
@@ -74,8 +76,8 @@ def check(context: StepContext, memory: _RouterCollapseState) -> Iterator[Findin
 
     The rule fires when, in two looks in a row, the load over the experts, or the router's mean probability, has less
     than 0.55 of the entropy of an even one and does not recover. The probability matters because a token that goes to
-    two experts leaves the second to chance. It also fires when one expert was called with every single token in 8 steps
-    in a row, and the others were not.
+    two experts leaves the second to chance. It also fires when one expert was called with every single token for 40
+    steps, and the others were not.
 
     A router that favours an expert trains it more and favours it even more; the balancing loss is there to prevent that
     (Shazeer et al. 2017, arXiv:1701.06538, section 4). Raise the balancing loss, and check its sign.
@@ -121,7 +123,9 @@ def _favourites(context: StepContext, memory: _RouterCollapseState) -> Iterator[
         experts = len(load.shares)
         is_one_sided = np.count_nonzero(load.shares >= 1.0) == 1 and load.tokens >= EXPECTED * experts
         streak = memory.favoured.setdefault(load.router, Streak())
-        if streak.update(is_one_sided, context.step) >= ALWAYS and load.router not in memory.reported:
+        length = streak.update(is_one_sided, context.step)
+        lasts = length >= ALWAYS and context.step - streak.since >= _SETTLED
+        if lasts and load.router not in memory.reported:
             memory.reported.add(load.router)
             yield _favoured(context, load, streak)
 
@@ -135,7 +139,7 @@ def _favoured(context: StepContext, load: Load, streak: Streak) -> Finding:
         severity="warning",
         first_step=streak.since,
         explanation=f"since step {streak.since} every single token of {display_site(load.router)} has gone to expert "
-        f"{favourite}, in {streak.length} steps in a row; one place of each token is no choice any more",
+        f"{favourite}, in {streak.length} records in a row; one place of each token is no choice any more",
         advice="look for a bias in the choice that is larger than the router's logits; switch on, or raise, the "
         "balancing loss, or add noise to the logits",
         confidence=0.9,

@@ -25,13 +25,14 @@ _FEWEST = 16
 
 @dataclass(slots=True)
 class _SaturatedActivationState:
-    """Which rows are sigmoids or tanhs, since when each is flat, and which were reported."""
+    """Which rows are sigmoids or tanhs, for how many records each was not flat, since when it is, what was reported."""
 
     rows: int = 0
     sigmoids: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     tanhs: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     has_any: bool = False
     lasting: PersistentRows = field(default_factory=PersistentRows)
+    curved: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 def _skip_window(lookahead: Lookahead, memory: _SaturatedActivationState) -> SkipWindow | None:
@@ -66,9 +67,10 @@ def check(context: StepContext, memory: _SaturatedActivationState) -> Iterator[F
 
     The rule fires when, for 10 records, a hidden sigmoid or tanh has less than 5 % of its steepest slope in the mean.
     The slope of a sigmoid is `y (1 - y)` and that of a tanh `1 - y^2`, so the mean slope follows from the mean and the
-    norm of the output; nothing is sampled. The last module of the model is left out, since a confident output is no
-    fault. Glorot and Bengio 2010, section 3, found such saturation in networks that do not train. Look at the scale of
-    what enters the module.
+    norm of the output; nothing is sampled. A module that worked elsewhere for 10 records before may have been driven to
+    its ends by what was learned, as value functions of agents are: then the rule asks. The last module of the model is
+    left out, since a confident output is no fault. Glorot and Bengio 2010, section 3, found such saturation in networks
+    that do not train. Look at the scale of what enters the module.
     """
     table = context.table("activation")
     if table is None:
@@ -78,6 +80,7 @@ def check(context: StepContext, memory: _SaturatedActivationState) -> Iterator[F
     if not memory.has_any:
         return
     slopes = _slopes(memory, table)
+    memory.curved += table.present & (slopes >= _LEFT)
     rows = memory.lasting.newly(slopes < _LEFT, table.present, context.step, records=_LASTING)
     if rows:
         yield _report(context, table, memory, rows, float(slopes[rows[0]]))
@@ -86,6 +89,7 @@ def check(context: StepContext, memory: _SaturatedActivationState) -> Iterator[F
 def _find_modules(context: StepContext, memory: _SaturatedActivationState, table: Table) -> None:
     sites = table.rows.sites
     memory.rows = len(sites)
+    memory.curved = np.pad(memory.curved, (0, len(sites) - len(memory.curved)))
     last = context.model.last_layer
     hidden = np.array([0 <= context.model.order(site) < last for site in sites], np.bool_)
     memory.sigmoids = hidden & np.array([context.model.kind(site) == "sigmoid" for site in sites], np.bool_)
@@ -106,6 +110,7 @@ def _report(
     context: StepContext, table: Table, memory: _SaturatedActivationState, rows: list[int], slope: float
 ) -> Finding:
     site = table.rows.sites[rows[0]]
+    was_curved = int(memory.curved[rows[0]]) >= _LASTING
     return context.finding(
         site,
         "activation/l2_norm",
@@ -116,11 +121,13 @@ def _report(
             "records": memory.lasting.length(rows[0]),
             "saturated_together": len(rows),
         },
-        severity="warning",
+        severity="info" if was_curved else "warning",
         first_step=memory.lasting.since(rows[0]),
         explanation=f"{display_site(site)}, a {context.model.kind(site)}, works at its flat ends: on average "
-        f"{max(slope, 0):.2g} of its steepest slope is left, so hardly any gradient passes",
+        f"{max(slope, 0):.2g} of its steepest slope is left, so hardly any gradient passes"
+        + "; it did not at first, so what was learned may have driven it there: is it meant?"
+        * was_curved,
         advice="check the scale of its input: normalise the input, initialise for this activation (Xavier), put a "
         "normalisation before it, or lower the rate that drove the weights up",
-        confidence=0.9,
+        confidence=0.5 if was_curved else 0.9,
     )

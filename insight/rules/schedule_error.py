@@ -14,6 +14,9 @@ from ..rule import CONFIGURATION, rule
 _STEPS = range(120)
 _COSINE = tuple(0.05 * (1 + cos(pi * step / 120)) for step in _STEPS)
 _COLLAPSED, _LASTING = 1e-4, 50
+#: Share of the highest rate below which nothing is trained at all, and share of the fall's length for which it has then
+#: been collapsed: a cosine is that low for a hundredth of its length (our choice).
+_LOST, _LONG = 1e-6, 0.25
 #: Relative error of a doubled change; within it six changes are proof enough.
 _EXACT = 1e-3
 #: Records in a row with a rate of exactly zero after another rate; a curve that touches zero has one or two.
@@ -35,6 +38,15 @@ class _ScheduleErrorState:
     extra: list[int] = field(default_factory=list)
     alternates: int = 0
     reported: set[str] = field(default_factory=set)
+    step: int = -1
+    distance: int = 1
+
+    def learn_step(self, step: int) -> None:
+        """Begin the newest rates anew where records are thinned: changes over other distances cannot be compared."""
+        distance, self.step = step - self.step, step
+        if distance != self.distance:
+            self.rates.clear()
+            self.alternates, self.last_fall, self.distance = 0, 0.0, distance
 
 
 @rule(
@@ -54,6 +66,7 @@ class _ScheduleErrorState:
         # it has come to its end
         Recording({"scalar/learning_rate": (0.1, 0.05, *(0.0,) * 9)}),
         # a decay meant for epochs, stepped every batch
+        Recording({"scalar/learning_rate": tuple(0.1 * 0.93**step for step in range(200))}),
         Recording({"scalar/learning_rate": tuple(0.1 * 0.5**step for step in _STEPS)}),
     ),
     silent_on=(
@@ -76,8 +89,9 @@ def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding
     Intended schedules stay silent: warm restarts begin at the bottom of the curve, where it is flat or below a tenth of
     its highest (Loshchilov and Hutter 2017, arXiv:1608.03983), and decay by steps is level between the steps. A rate
     below 1e-4 of its highest trains nothing; it has ended too early if it stays there for as long as the fall took, at
-    least 50 steps, or at exactly zero for 8. A jump above the highest rate so far is judged by its effect on the loss.
-    Step the schedule in one place only, and restore its state when resuming.
+    least 50 steps, a quarter of that if it falls on below 1e-6, or at exactly zero for 8. A jump above the highest rate
+    so far is judged by its effect on the loss. Step the schedule in one place only, and restore its state when
+    resuming.
     """
     rate = context.scalar("learning_rate")
     if rate is None:
@@ -88,6 +102,7 @@ def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding
             context, memory, "sign", {"learning_rate": rate}, words, "check the schedule's formula at this step"
         )
         return
+    memory.learn_step(context.step)
     yield from _restart(context, memory, rate)
     if memory.rates.count(rate) == len(memory.rates):  # nothing changes
         memory.alternates = 0
@@ -182,7 +197,9 @@ def _ended(context: StepContext, memory: _ScheduleErrorState, rate: float) -> It
     memory.tiny_since = context.step if memory.tiny == 0 else memory.tiny_since
     memory.tiny += 1
     is_over = memory.tiny >= _ZERO and rate == 0 and set(memory.rates) == {0.0}
-    if is_over or memory.tiny >= max(_LASTING, memory.seen - memory.tiny):
+    fall = memory.seen - memory.tiny
+    is_lost = 0.0 < rate < _LOST * memory.highest and memory.tiny >= max(_LASTING, _LONG * fall)
+    if is_over or is_lost or memory.tiny >= max(_LASTING, fall):
         yield from _once(
             context,
             memory,
@@ -216,5 +233,5 @@ def _once(
         position=0,
         explanation=f"{f'at step {context.step}' if first_step is None else f'since step {first_step},'} {words}",
         advice=advice,
-        confidence=1.0 if kind in ("sign", "double") else 0.8,
+        confidence={"sign": 1.0, "double": 0.95}.get(kind, 0.8),
     )

@@ -57,6 +57,7 @@ def check(context: StepContext, memory: _SharedParameterErrorState) -> Iterator[
     """Report tied weights that come apart, and parameters in several optimizer groups.
 
     Both are identities, not measurements: the memory address of the values, and membership in a group. An optimizer
+    whose parameters are a trunk that two learners share, each with parameters of its own beside it, is a notice. One
     that joins later may replace an earlier one that no longer steps, so only its own groups are counted together. Tie
     weights again after a load or a conversion, and give each parameter to one group.
     """
@@ -78,6 +79,7 @@ def check(context: StepContext, memory: _SharedParameterErrorState) -> Iterator[
         return
     memory.checked = model
     _count_optimizers(context, memory)
+    is_trunk = _is_trunk(model, memory.early)
     for item in model.parameters.values():
         times = _times_stepped(item, memory.early)
         if times > 1 and item.site not in memory.reported:
@@ -86,11 +88,22 @@ def check(context: StepContext, memory: _SharedParameterErrorState) -> Iterator[
                 item.site,
                 "update/l2_norm",
                 {"groups": times},
+                severity="info" if is_trunk else "error",
+                confidence=0.5 if is_trunk else 0.95,
                 explanation=f"{display_site(item.site)} is in {times} groups of the watched optimizers, so each "
                 f"gradient steps it {times} times",
                 advice="put each parameter into one group of one optimizer; collect parameters by identity, not by "
                 "name",
             )
+
+
+def _is_trunk(model: ModelIndex, early: int) -> bool:
+    """Return whether what several optimizers step is shared by learners that have parameters of their own each."""
+    held = [item for item in model.parameters.values() if item.group is not None]
+    shared = [item for item in held if _times_stepped(item, early) > 1]
+    own = {item.group[0] for item in held if item.group and _times_stepped(item, early) == 1}
+    users = {number for item in shared for number, _ in (*((item.group,) if item.group else ()), *item.more_groups)}
+    return bool(shared) and len(users) > 1 and users <= own and not model.outside
 
 
 def _count_optimizers(context: StepContext, memory: _SharedParameterErrorState) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from ...storage import ROOT_SITE, Event, Finding, Json
 from ..context.step_context import StepContext
 from ..event_fields import number, numbers
+from ..rank_work import rank_work
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
 from ..running_statistics import Floats, Streak
@@ -74,9 +75,9 @@ def check(context: StepContext, memory: _StragglerState) -> Iterator[Finding]:
     """Report a rank that is slower than the others.
 
     The rule fires when, in three exchanges in a row, one rank takes longer than the median of the others by 30 % of
-    their step. It counts a rank's own work: data, forward, and the whole step without its collectives, whichever shows
-    more; a backward pass that reduces on its way contains waiting. The first exchange is left out. Look at this rank's
-    host and its share of the data.
+    their step. It counts a rank's own work: the step without its collectives, and without the waiting in phases that
+    end on all ranks together although they began apart, as a backward pass does that reduces on its way. The first
+    exchange is left out. Look at this rank's host and its share of the data.
     """
     for event in context.events("rank_times"):
         if number(event, "at") <= 0 or memory.is_reported:
@@ -101,10 +102,9 @@ def _slowest(event: Event) -> tuple[int, float, float]:
         return -1, 0.0, 0.0
     zero = np.zeros(count)
     full = {name: times if len(times) else zero for name, times in parts.items()}
-    before = full["data"] + full["forward"]
-    step = before + full["backward"] + full["optimizer"]
-    own = step - full["communication"]
-    rank, excess_s = max((_ahead(before), _ahead(own)), key=lambda pair: pair[1])
+    communication = full.pop("communication")
+    step = full["data"] + full["forward"] + full["backward"] + full["optimizer"]
+    rank, excess_s = _ahead(rank_work(full, communication).own_s)
     return rank, excess_s, float(np.median(step))
 
 

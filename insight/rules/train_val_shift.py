@@ -9,6 +9,7 @@ import numpy as np
 from ...storage import ROOT_SITE, Finding
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
+from ..indicators.policy_training import SelfMadeData, small_evaluations
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..running_statistics import Window
@@ -18,6 +19,7 @@ _MODEL = chain("one:Dense", "two:Dense")
 #: Our choice: augmentation alone moved means by up to 0.2 and spreads by 1.2.
 _MOVED, _STRETCHED, _STRANGE = 0.5, 1.6, 8.0
 _FEWEST, _LASTING = 5, 2
+_HALF = 0.5
 #: Times those limits; beyond this one evaluation is enough.
 _FAR = 3.0
 
@@ -28,6 +30,7 @@ class _TrainValShiftState:
 
     means: Window = field(default_factory=lambda: Window(32))
     spreads: Window = field(default_factory=lambda: Window(32))
+    self_made: SelfMadeData = field(default_factory=SelfMadeData)
     streak: int = 0
     since: int = 0
     is_reported: bool = False
@@ -50,12 +53,13 @@ def _skip_window(lookahead: Lookahead, memory: _TrainValShiftState) -> SkipWindo
     means, spreads = lookahead.columns("batch", "mean"), lookahead.columns("batch", "std")
     table = lookahead.context.table("batch")
     if not lookahead.carries("batch"):
-        return SkipWindow(lookahead.until("batch/eval"))
+        return SkipWindow(lookahead.until("batch/eval"), memory.self_made.pass_by)
     if table is None or ROOT_SITE not in table.rows.sites or means is None or spreads is None:
         return None
     row = table.rows.sites.index(ROOT_SITE)
 
     def learn(records: int) -> None:
+        memory.self_made.pass_by(records)
         for mean, spread in zip(means[:records, row].tolist(), spreads[:records, row].tolist(), strict=True):
             if isfinite(mean) and isfinite(spread):
                 memory.means.add(mean)
@@ -87,14 +91,17 @@ def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding
     The rule fires when, in two evaluations in a row, the mean of the input is half a standard deviation off, or its
     spread by 1.6 times; or in one evaluation by three times as much. It compares with the median of the newest 32
     training batches and requires 8 of the deviations between them, so small batches do not count as a shift. A policy's
-    own answers, drawn in evaluation mode, are no validation. Only first and second moments are compared, so a shift
-    that keeps both is not seen. Apply the same preprocessing to both.
+    own answers, and forwards of less than half a batch, are no validation. Only first and second moments are compared,
+    so a shift that keeps both is not seen. Apply the same preprocessing to both.
     """
+    memory.self_made.learn(context)
     training, evaluation = _row(context.table("batch")), _row(context.table("batch/eval"))
     if training is not None:
         memory.means.add(training[0])
         memory.spreads.add(training[1])
-    if evaluation is None or len(memory.means) < _FEWEST or memory.is_reported or context.has_a_surrogate_loss:
+    if evaluation is None or memory.self_made.is_self_made or _is_small(context):
+        return
+    if len(memory.means) < _FEWEST or memory.is_reported or context.has_a_surrogate_loss:
         return
     mean, spread = memory.means.median(), memory.spreads.median()
     moved, stretched = abs(evaluation[0] - mean), abs(np.log(max(evaluation[1], 1e-30) / max(spread, 1e-30)))
@@ -127,6 +134,14 @@ def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding
         "same sample",
         confidence=0.8,
     )
+
+
+def _is_small(context: StepContext) -> bool:
+    """Return whether all forwards without gradients had less than half of the training batch, as where a model acts."""
+    trained, evaluated = context.table("batch"), context.table("batch/eval")
+    if trained is None or evaluated is None or not small_evaluations(context):
+        return False
+    return bool(evaluated.there("size").max(initial=0.0) < _HALF * trained.there("size").max(initial=0.0))
 
 
 def _row(table: Table | None) -> tuple[float, float] | None:

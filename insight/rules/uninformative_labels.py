@@ -2,15 +2,20 @@
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite, isnan, log
 
 import numpy as np
 
-from ...storage import ROOT_SITE, Event, Finding
+from ...storage import ROOT_SITE, Event, Finding, Json
 from ..context.step_context import StepContext
 from ..context.subject_table import Table
-from ..indicators.policy_training import SelfMadeData
+from ..event_fields import number
+from ..indicators.exchanged_answers import ExchangedAnswers
+from ..indicators.executable_checks import at_two_occasions, refuting_event
+from ..indicators.loss_anchor import LossAnchor
+from ..indicators.own_targets import ALIGNED, FIT, tried_targets
+from ..indicators.strange_targets import JUDGE, STRANGE, strange_targets
 from ..indicators.update_stability import LastStep, Path
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
@@ -18,8 +23,11 @@ from ..running_statistics import Floats, RobustBaseline, Streak, Window, trend
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CALLED = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
-#: Share of the entropy of the labels within which a model has learned nothing.
-_NEAR = 0.03
+#: Share of the entropy of the labels within which a model has learned nothing, and share of it below which it has
+#: learned something after all.
+_NEAR, _LEARNED = 0.03, 0.9
+#: Factor of that entropy up to which a loss that does not fall counts as guessing, badly.
+_WORSE = 2.0
 #: Mann-Kendall score over the newest records, and the records between two judgements; a loss that falls by one of its
 #: spreads in that time scores below.
 _FALLS, _WINDOW, _JUDGED = -1.0, 24, 10
@@ -27,10 +35,24 @@ _FALLS, _WINDOW, _JUDGED = -1.0, 24, 10
 _RECORDS, _PATH = 40, 0.3
 #: Times longer for tokens: text models stay at the entropy of their symbols until attention learns.
 _PATIENCE = 6
+#: Records with updates, of which a thinned run has few, before exchanged answers are judged (our choice).
+_EXCHANGED_RECORDS = 20
 _LASTING, _STRANGE = 3, 8.0
+#: Looks at labels that are all the same; a rare class shows later than in the first few.
+_LOOKS = 8
+#: Relative error within which the loss is the value of the loss function alone.
+_EXACT = 1e-3
 _HISTORY = 8
+
+
+def _exchange(step: int, exchanged: float) -> Event:
+    data: dict[str, Json] = {"loss": 0.9, "exchanged": exchanged, "spread": 0.05, "samples": 64}
+    return Event("exchange", step, data=data)
+
+
 _NOISE = tuple(2.31 + 0.02 * (-1) ** step for step in range(60))
 _FALLING = tuple(2.3 * 0.96**step + 0.01 * (-1) ** step for step in range(40))
+_UNBOUND = refuting_event(FIT, "the targets of other samples fit the predictions as well as their own", best=0.01)
 
 
 @dataclass(slots=True)
@@ -39,6 +61,7 @@ class _UninformativeLabelsState:
 
     entropy: float = float("nan")
     columns: int = 0
+    factor: float = 1.0
     same: Streak = field(default_factory=Streak)
     path: Path = field(default_factory=Path)
     recent: Window = field(default_factory=lambda: Window(24))
@@ -49,13 +72,19 @@ class _UninformativeLabelsState:
     above: Streak = field(default_factory=Streak)
     is_forward_usual: bool = False
     usual: float = float("nan")
-    self_made: SelfMadeData = field(default_factory=SelfMadeData)
+    anchor: LossAnchor = field(default_factory=LossAnchor)
+    exchanged: ExchangedAnswers = field(default_factory=ExchangedAnswers)
+    found: Finding | None = None
+    slow: Finding | None = None
     reported: set[str] = field(default_factory=set)
+    tried: dict[str, Finding] = field(default_factory=dict)
+    judges: set[tuple[str, str, str]] = field(default_factory=set)
 
 
 @rule(
     "uninformative-labels",
     needs=("scalar/loss", "activation", "update"),
+    triggers=("scalar/loss", "activation", "update", "event/check"),
     phase=LOSS,
     memory=_UninformativeLabelsState,
     warm_up=_RECORDS,
@@ -74,6 +103,16 @@ class _UninformativeLabelsState:
             },
             _MODEL,
         ),
+        # real targets: as good as their mean
+        Recording(
+            {
+                "scalar/loss": tuple(1.01 + 0.02 * (-1) ** step for step in range(60)),
+                "scalar/target/constant_loss": 1.0,
+                "one.weight update/ratio_to_weight": 0.02,
+                "one activation/mean": 0.1,
+            },
+            _MODEL,
+        ),
         # the entropy of 64 labels is below that of all
         Recording(
             {
@@ -87,9 +126,32 @@ class _UninformativeLabelsState:
             _MODEL,
             events=(_CALLED,),
         ),
-        Recording({"scalar/loss": 0.5, "scalar/target/entropy": (0.0,) * 4}, _MODEL, events=(_CALLED,)),
+        Recording({"scalar/loss": 0.5, "scalar/target/entropy": (0.0,) * 9}, _MODEL, events=(_CALLED,)),
+        # a discriminator that is told that fakes are real, too
+        Recording({"scalar/loss": 0.5}, _MODEL, events=at_two_occasions(refuting_event(JUDGE, "")), steps=2),
+        # tried on the terms of single batches
+        Recording({"scalar/loss": 0.5}, _MODEL, events=(_UNBOUND,)),
+        Recording({"scalar/loss": 0.5}, _MODEL, events=(refuting_event(ALIGNED, "mirrored", share=0.4),)),
+        # any loss: as low when the answers are exchanged
+        Recording(
+            {"scalar/loss": (0.9,) * 120, "one.weight update/ratio_to_weight": 0.02, "one activation/mean": 0.1},
+            _MODEL,
+            events=tuple(_exchange(step, 0.9 + 0.02 * (-1) ** step) for step in (42, 58, 81, 113)),
+        ),
+        *(Recording({"scalar/loss": 0.5}, _MODEL, events=(refuting_event(name, "words"),)) for name in STRANGE),
     ),
     silent_on=(
+        Recording({"scalar/loss": 0.5}, _MODEL, events=(refuting_event(JUDGE, ""),)),
+        Recording({"scalar/loss": 0.5}, _MODEL, events=(refuting_event(next(iter(STRANGE)), "", outcome="held"),)),
+        Recording({"scalar/loss": 0.5}, _MODEL, events=(refuting_event(FIT, "", outcome="held", best=2.0),)),
+        # the values of a policy may mean nothing for long
+        Recording({"scalar/loss": 0.5}, _MODEL, events=(Event("training_kind", 0, data={"name": "value"}), _UNBOUND)),
+        # answers that belong to their samples, however slowly the loss falls
+        Recording(
+            {"scalar/loss": (0.9,) * 120, "one.weight update/ratio_to_weight": 0.02, "one activation/mean": 0.1},
+            _MODEL,
+            events=tuple(_exchange(step, 1.1) for step in (42, 58, 81, 113)),
+        ),
         Recording(
             {"scalar/loss": _FALLING, "one.weight update/ratio_to_weight": 0.02, "one activation/mean": 0.1},
             _MODEL,
@@ -152,17 +214,36 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
     """Report labels that carry no information about the inputs.
 
     From the start: the loss stays within 3 % of the entropy of the labels after 40 records and updates that sum to 0.3
-    of the weights, and does not fall. The entropy is that of the labels given to the loss, or of an even distribution.
+    of the weights, and does not fall. The entropy is that of the labels given to the loss, or of an even distribution;
+    of real targets the loss of the best constant answer counts instead.
+    Whatever computes the loss, the probe computes it again with the model's answers exchanged among the samples of the
+    batch. If that costs no more in four looks by step 100 or later, the answers have nothing to do with their targets.
+
     After an update that is too large both counts start again. Labels that are all equal are a fact.
 
     From some step on: the loss rises within one step by 8 deviations and half of its progress and stays up, although
     every layer puts out what it usually does and the step before was ordinary. Inputs and weights have not changed
-    then, so the targets have, or the loss itself. Models that make their own targets by acting are left out.
+    then, so the targets have, or the loss itself. Models that make their own targets by acting are left out; where the
+    loss has several terms, the rule asks.
+
+    Of sequences it is a fact if predictions and targets are flattened in another order, if a reshape stands for a
+    transpose between the output and the loss, or if the targets are the tokens two or three positions later.
+
+    Of a discriminator it is a fact if data, what the generator makes, and the generator's own loss have the same target
+    at steps 1 and 25.
+
+    A loss that leaves the entropy of the labels later withdraws the finding.
+
+    Each term alone, from step 40 on: the targets of other samples fit the predictions as well as their own over five
+    looks and 64 samples, or those of the next sample fit better; or, where targets are pictures, an eighth of them fit
+    better when mirrored, as if inputs were mirrored without them. This is withdrawn when the predictions come to fit.
 
     A network can memorise such labels if it sees them often enough (Zhang et al. 2017, arXiv:1611.03530); this rule
     does not see that. Print a few inputs beside their labels.
     """
-    memory.self_made.learn(context)
+    memory.anchor.learn(context)
+    yield from strange_targets(context, memory.reported, memory.judges)
+    yield from tried_targets(context, memory.tried, memory.reported)
     loss = context.scalar("loss")
     for event in context.events("loss_input"):
         columns = event.data.get("columns")
@@ -174,6 +255,14 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
     entropy = context.scalar("target/entropy")
     if entropy is not None:
         memory.entropy = _unbiased(context, entropy, memory)
+    for event in context.events("accumulation"):
+        memory.factor = number(event, "factor")
+    constant = context.scalar("target/constant_loss")
+    if constant is not None and abs(memory.factor - 1.0) < _EXACT:
+        memory.entropy = constant
+    memory.path.learn(context)
+    if not context.has_a_surrogate_loss or context.kind.name == "preference":
+        yield from _exchanged(context, memory, loss)
     if context.has_a_surrogate_loss:
         return
     yield from _constant(context, memory)
@@ -184,18 +273,22 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
 
 def _from_the_start(context: StepContext, memory: _UninformativeLabelsState, loss: float) -> Iterator[Finding]:
     memory.recent.add(loss)
-    memory.path.learn(context)
-    if "start" in memory.reported or isnan(memory.entropy) or memory.entropy == 0.0:
+    if memory.slow is not None and memory.recent.median() < _LEARNED * memory.entropy:
+        words = f"the loss stood at the entropy of the labels at first, and is {memory.recent.median():.4g} by step"
+        yield _withdrawn(memory.slow, context, f"{words} {context.step}")
+        memory.slow = None
+    if "start" in memory.reported or isnan(memory.entropy) or memory.entropy == 0.0 or memory.anchor.has_growing_data:
         return
     patience = _PATIENCE if context.known_sites("batch/tokens") else 1
     path = memory.path
     if path.records < patience * _RECORDS or path.length < patience * _PATH or path.records % _JUDGED:
         return
     newest, level = memory.recent.newest(_WINDOW), memory.recent.median()
-    if trend(newest) < _FALLS or abs(level - memory.entropy) > _NEAR * memory.entropy:
+    worst = _WORSE if memory.anchor.is_one_known_loss(context) else 1 + _NEAR
+    if trend(newest) < _FALLS or not (1 - _NEAR) * memory.entropy <= level <= worst * memory.entropy:
         return
     memory.reported.add("start")
-    yield _report(
+    memory.slow = _report(
         context,
         {"loss": level, "label_entropy": memory.entropy, "records": path.records, "path": path.length},
         f"after {path.records} records, with updates that sum to {path.length:.2g} times the weights' norm, the loss "
@@ -203,6 +296,45 @@ def _from_the_start(context: StepContext, memory: _UninformativeLabelsState, los
         path.since,
         0.6,
     )
+    yield memory.slow
+
+
+def _withdrawn(finding: Finding, context: StepContext, words: str) -> Finding:
+    return replace(finding, step=context.step, severity="info", explanation=words, confidence=0.1)
+
+
+def _exchanged(context: StepContext, memory: _UninformativeLabelsState, loss: float) -> Iterator[Finding]:
+    """Yield a finding if the answers are worth no more in the order of their samples than in any other."""
+    exchanged = memory.exchanged
+    if not exchanged.learn(context.record.events, loss if context.learner else None):
+        return
+    if memory.found is not None and exchanged.learns_after_all:
+        words = (
+            f"the answers had nothing to do with their own samples' targets at first, and have by step {context.step}"
+        )
+        yield _withdrawn(memory.found, context, words)
+        memory.found = None
+    if "start" in memory.reported:
+        return
+    has_ids = context.kind.name in ("contrastive", "preference", "regression")  # of users and items, and no text
+    patience = _PATIENCE if context.known_sites("batch/tokens") and not has_ids else 1
+    path = memory.path
+    has_moved = path.records >= patience * _EXCHANGED_RECORDS and path.length >= patience * _PATH
+    if not exchanged.knows_nothing or not has_moved or memory.anchor.self_made.is_self_made:
+        return
+    memory.reported.add("start")
+    first, last = exchanged.looks[0], exchanged.looks[-1]
+    memory.found = _report(
+        context,
+        {"loss": last.loss, "exchanged_loss": last.exchanged, "score": exchanged.score, "path": path.length},
+        f"at step {last.step} the loss of a batch was {last.loss:.5g}, and {last.exchanged:.5g} when the model's "
+        f"answers were exchanged among the {last.samples:.0f} samples, which is as good; so it was "
+        f"{len(exchanged.looks)} times since step {first.step}: the answers have nothing to do with the targets of "
+        "their own samples, and the model has learned nothing",
+        path.since,
+        0.7,
+    )
+    yield memory.found
 
 
 def _unbiased(context: StepContext, entropy: float, memory: _UninformativeLabelsState) -> float:
@@ -221,7 +353,7 @@ def _constant(context: StepContext, memory: _UninformativeLabelsState) -> Iterat
     entropy = context.scalar("target/entropy")
     if entropy is None or memory.columns < 2 or "start" in memory.reported:
         return
-    if memory.same.update(entropy == 0.0, context.step) < _LASTING:
+    if memory.same.update(entropy == 0.0, context.step) < _LOOKS:
         return
     memory.reported.add("start")
     yield _report(
@@ -249,10 +381,11 @@ def _from_here(context: StepContext, memory: _UninformativeLabelsState, loss: fl
         length == _LASTING
         and memory.is_forward_usual
         and "step" not in memory.reported
-        and not memory.self_made.is_self_made
+        and not memory.anchor.self_made.is_self_made
+        and not memory.anchor.has_growing_data
     ):
         memory.reported.add("step")
-        yield _report(
+        found = _report(
             context,
             {"loss": loss, "usual_loss": memory.usual, "records": length},
             f"the loss went from {memory.usual:.4g} to {loss:.4g} at step {memory.above.since} and stays up, although "
@@ -260,6 +393,13 @@ def _from_here(context: StepContext, memory: _UninformativeLabelsState, loss: fl
             memory.above.since,
             0.7,
         )
+        yield _asked(found) if memory.anchor.called and not memory.anchor.is_one_known_loss(context) else found
+
+
+def _asked(found: Finding) -> Finding:
+    """Return the finding as a question: a sum of terms, or a loss of the model's own targets, may rise by itself."""
+    words = found.explanation.rpartition("; ")[0]
+    return replace(found, severity="info", confidence=0.5, explanation=f"{words}; have the labels changed?")
 
 
 def _is_usual(memory: _UninformativeLabelsState, table: Table) -> bool:

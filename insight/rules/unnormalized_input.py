@@ -1,13 +1,14 @@
 """Input that is far from unit scale."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ...storage import ROOT_SITE, Finding
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
+from ..indicators.executable_checks import at_two_occasions, refutation, refuted, refuted_twice, refuting_event
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..running_statistics import RobustBaseline, Streak, count_before_first
@@ -61,10 +62,13 @@ class _Call:
 
 @dataclass(slots=True)
 class _UnnormalizedInputState:
-    """The input of each call in a step, and whether the rule has reported."""
+    """The input of each call in a step, what the rule has reported, and whether the model scales its input itself."""
 
     calls: dict[int, _Call] = field(default_factory=dict)
     is_reported: bool = False
+    is_scaled: bool = False
+    terms: set[tuple[str, str, str]] = field(default_factory=set)
+    found: Finding | None = None
 
 
 def _scale(*by_step: float) -> dict[str, tuple[float, ...]]:
@@ -103,23 +107,39 @@ def _skip_window(lookahead: Lookahead, memory: _UnnormalizedInputState) -> SkipW
     return SkipWindow(min(lookahead.finite("batch"), count_before_first(~(is_near & is_plain))), learn)
 
 
+_TERMS = "terms_have_a_share_in_the_loss"
+_SCALED = "large_inputs_are_scaled_by_the_model"
+_COLUMNS = refuting_event(
+    "input_columns_have_one_scale",
+    "column 2 of x has a root mean square of 5.1e+04, column 0 one of 0.5",
+    largest=5.1e4,
+    smallest=0.5,
+)
+
+
 @rule(
     "unnormalized-input",
     needs=("batch",),
+    triggers=("batch", "event/check"),
     phase=FORWARD,
     skip_window=_skip_window,
     memory=_UnnormalizedInputState,
     warm_up=_LASTING,
     is_optional=True,
     fires_on=(
+        Recording(structure=_MODEL, events=(_COLUMNS,)),
         Recording(_scale(*(130.0,) * 5), _MODEL),
         Recording(_scale(*(1e-4,) * 5), _MODEL),
         Recording(_scale(*(1.0, 1.1) * 10, 9.0, 9.1, 9.0), _MODEL),
+        Recording(structure=_MODEL, events=at_two_occasions(refuting_event(_TERMS, "mse_loss makes 1e5")), steps=2),
         # pixels up to 255, in the first batch
         Recording(_scale(130.0) | {" batch/max": 255.0}, _MODEL),
     ),
     silent_on=(
+        Recording(structure=_MODEL, events=(refuting_event("input_columns_have_one_scale", "", outcome="held"),)),
+        Recording(structure=_NORMED, events=(_COLUMNS,)),
         Recording(_scale(*(0.5,) * 5), _MODEL),
+        Recording(_scale(*(130.0,) * 5), _MODEL, events=(refuting_event(_SCALED, "", outcome="held"),)),
         Recording(_scale(*(1.0, 1.1) * 10, 9.0, 1.0, 1.1), _MODEL),
         # one batch of another scale
         Recording(_scale(1.0, 1.0, 130.0, 1.0) | {" batch/max": 255.0}, _MODEL),
@@ -135,32 +155,95 @@ def check(context: StepContext, memory: _UnnormalizedInputState) -> Iterator[Fin
 
     The rule fires when, in three batches in a row, the root mean square of the input is above 10 or below 0.01, or 5
     times what it was. The first batch of a run is enough if its largest value is within 4 times its scale, so that no
-    few values make it.
+    few values make it. An input `(rows, columns)`, whichever argument it is, is also reported if the root mean squares
+    of two columns are a factor of 1000 apart and one is above 30.
+
+    Targets count where their distance is one of several terms of a loss, and a thousand times the next one.
 
     The first input that is not made of integers counts, in every forward of a step, since the judge of a generator sees
     other data than the generator. Input of a later forward must be too large from the first step on. A model whose
-    first module normalises is left out. Subtract the mean and divide by the standard deviation of the training data.
+    first module normalises is left out, and so is one of which a copy shows that no layer with weights is given such
+    large numbers, or that its outputs stay as they are when the input is twice as large. Subtract the mean and divide
+    by the standard deviation of the training data.
     """
+    yield from _columns(context, memory)
+    yield from _targets(context, memory)
+    yield from _scaled(context, memory)
     table = context.table("batch")
-    if table is None or memory.is_reported or _is_judged_elsewhere(context):
+    if (
+        table is None
+        or memory.is_reported
+        or memory.is_scaled
+        or any("norm" in kind for kind in context.model.first_kinds)
+    ):
         return
-    first = [row for row, site in enumerate(table.rows.sites) if site == ROOT_SITE]
+    first = _first_of_reals(context, table)
     for row in first:
         call = memory.calls.setdefault(table.rows.calls[row], _Call())
         if not table.present[row] or table.non_finite[row] or table.value(row, "size") < 1:
             continue
         if call.learn(context, table, row, is_first=row == first[0]):
             memory.is_reported = True
-            yield _report(context, call, table.value(row, "mean"))
+            found = _report(context, call, table.value(row, "mean"))
+            memory.found = found if call.scale > _LARGE else None
+            yield found
             return
 
 
-def _is_judged_elsewhere(context: StepContext) -> bool:
-    """True for numbers of tokens, and for models that begin with a normalisation."""
+def _targets(context: StepContext, memory: _UnnormalizedInputState) -> Iterator[Finding]:
+    """Yield a finding for targets of such a scale that their loss leaves nothing for the others, twice."""
+    for event in refuted_twice(context, memory.terms, _TERMS):
+        if context.kind.name not in ("value", "policy", "physics", "adversarial"):
+            yield refutation(
+                context,
+                event,
+                consequence="what both share is trained for the first alone",
+                advice="standardise the targets with the mean and deviation of the training data, or weigh the terms",
+                metric="scalar/loss",
+                severity="warning",
+                confidence=0.8,
+            )
+
+
+def _scaled(context: StepContext, memory: _UnnormalizedInputState) -> Iterator[Finding]:
+    """Note that the model scales a large input itself; withdraw, as a notice, what was said of it before."""
+    for event in context.events("check"):
+        if event.data.get("check") != _SCALED or event.data.get("outcome") != "held":
+            continue
+        memory.is_scaled = True
+        if memory.found is not None:
+            words = "the model scales this input itself"
+            yield replace(memory.found, step=context.step, severity="info", explanation=words, confidence=0.1)
+            memory.found = None
+
+
+def _columns(context: StepContext, memory: _UnnormalizedInputState) -> Iterator[Finding]:
+    """Yield a finding for an input whose columns have very different scales."""
+    for event in refuted(context, "input_columns_have_one_scale"):
+        if memory.is_reported or any("norm" in kind for kind in context.model.first_kinds):
+            continue
+        memory.is_reported = True
+        yield refutation(
+            context,
+            event,
+            consequence="the largest columns decide the output and the gradient alone",
+            advice="standardise each column with the mean and deviation of the training data; take the logarithm of "
+            "amounts",
+            metric="batch/l2_norm",
+            severity="warning",
+            confidence=0.8,
+        )
+
+
+def _first_of_reals(context: StepContext, table: Table) -> list[int]:
+    """Return the rows of the first input that is not made of integers, one for each call."""
     tokens = context.table("batch/tokens")
-    if tokens is not None and ROOT_SITE in tokens.rows.sites:
-        return True
-    return any("norm" in kind for kind in context.model.first_kinds)
+    if tokens is None or ROOT_SITE not in tokens.rows.sites:
+        return [row for row, site in enumerate(table.rows.sites) if site == ROOT_SITE]
+    if any("norm" in module.kind.lower() for module in context.model.modules.values()):
+        return []  # nobody knows which module this input enters first
+    others = [site for site in table.rows.sites if site not in tokens.rows.sites]
+    return [row for row, site in enumerate(table.rows.sites) if others and site == others[0]]
 
 
 def _report(context: StepContext, call: _Call, mean: float) -> Finding:

@@ -20,6 +20,11 @@ _DECAYED = replace(_PLAIN, optimizers=(OptimizerInfo("AdamW", ({"lr": 0.001, "we
 #: 5e-4) take 7,000 and more.
 _PACE = 0.005
 _LASTING = 8
+#: Share of the pace that rate times decay must reach, where the decay acts in the step itself; else the loss shrinks
+#: the weights (our choice).
+_EXPLAINS = 0.3
+#: Product of rate and decay to aim at: the weights average their updates over 10,000 steps.
+_AIM = 1e-4
 #: Share of the matrices that must shrink.
 _MOST = 0.9
 #: Optimizers whose decay acts in the step itself, by rate times decay, so that one step is proof enough.
@@ -34,6 +39,7 @@ class _WeightDecayTooHighState:
     decay: float = 0.0
     first: Floats = field(default_factory=lambda: np.zeros(0))
     before: Floats = field(default_factory=lambda: np.zeros(0))
+    last: int = -1
     streak: Streak = field(default_factory=Streak)
     is_reported: bool = False
 
@@ -53,6 +59,7 @@ def _skip_window(lookahead: Lookahead, memory: _WeightDecayTooHighState) -> Skip
 
     def learn(records: int) -> None:
         memory.before, memory.streak.length = norms[records - 1], 0
+        memory.last = lookahead.records[records - 1].step
 
     return SkipWindow(count_before_first(ratio < 1 - 0.98 * _PACE), learn)
 
@@ -84,6 +91,19 @@ def _skip_window(lookahead: Lookahead, memory: _WeightDecayTooHighState) -> Skip
         ),
     ),
     silent_on=(
+        # they shrink by what they learn: rate times decay is next to nothing
+        Recording(
+            {
+                "one.weight weight/l2_norm": tuple(8 * 0.987**step for step in range(20)),
+                "two.weight weight/l2_norm": tuple(8 * 0.987**step for step in range(20)),
+                "scalar/learning_rate": 1e-6,
+            },
+            _DECAYED,
+        ),
+        # recorded at every tenth step
+        Recording(
+            {"one.weight weight/l2_norm": tuple(x for at in range(20) for x in (8 * 0.98**at, *(None,) * 9))}, _DECAYED
+        ),
         Recording({"one.weight weight/l2_norm": tuple(8 * 0.9999**step for step in range(12))}, _DECAYED),
         # they shrink, but no decay is at work
         Recording({"one.weight weight/l2_norm": tuple(8 * 0.97**step for step in range(12))}, _PLAIN),
@@ -102,8 +122,8 @@ def check(context: StepContext, memory: _WeightDecayTooHighState) -> Iterator[Fi
 
     The rule fires when, for 8 records, nine of ten weight matrices have shrunk, the typical one by 0.5 % a step or
     more, and the optimizer's options contain weight decay. The pace is measured, so it holds for decoupled decay (rate
-    times decay) and for decay that passes through an adaptive optimizer. If rate times decay is that large by itself
-    and acts in the step, one step is enough.
+    times decay) and for decay that passes through an adaptive optimizer; decoupled decay must explain a third of it. If
+    rate times decay is that large by itself and acts in the step, one step is enough.
 
     The reciprocal of rate times decay is the time over which the weights average their updates (Wang and Aitchison
     2024, arXiv:2405.13698, section 3). It should be an epoch or more; here it is below 200 steps. Lower the weight
@@ -121,8 +141,10 @@ def check(context: StepContext, memory: _WeightDecayTooHighState) -> Iterator[Fi
     if len(norms) != len(memory.before):
         memory.before, memory.first, memory.streak = _before(context, table, rows), norms, Streak()
     before, memory.before = memory.before, norms
-    pace = _pace(before, norms)
-    length = memory.streak.update(pace >= _PACE, context.step)
+    steps = max(context.step - memory.last, 1) if memory.last >= 0 else 1
+    memory.last = context.step
+    pace, declared = _pace(before, norms) / steps, _declared_decay(context)
+    length = memory.streak.update(pace >= _PACE and not declared < _EXPLAINS * pace, context.step)
     if not length or length < (1 if _declared_decay(context) >= _PACE else _LASTING):
         return
     memory.is_reported = True
@@ -150,14 +172,17 @@ def _before(context: StepContext, table: Table, rows: NDArray[np.intp]) -> Float
 
 
 def _declared_decay(context: StepContext) -> float:
-    """Return the largest product of rate and decay, by the options of the groups whose decay acts at once."""
-    found, index = 0.0, 0
+    """Return the largest product of rate and decay, by the options of the groups whose decay acts at once.
+
+    NaN where none of them acts so, or the rate was not recorded: then the product says nothing.
+    """
+    found, index = np.nan, 0
     for optimizer in context.model.structure.optimizers:
         for group in optimizer.groups:
             rate = context.scalar(f"learning_rate/{index}" if index else "learning_rate")
             decay, index = group.get("weight_decay"), index + 1
             if optimizer.kind.lower() in _DIRECT and rate and isinstance(decay, int | float):
-                found = max(found, rate * float(decay))
+                found = float(np.fmax(found, rate * float(decay)))
     return found
 
 
@@ -183,10 +208,11 @@ def _report(context: StepContext, memory: _WeightDecayTooHighState, decay: float
         severity="warning",
         first_step=memory.streak.since,
         position=0,
-        explanation=f"the typical weight matrix loses {pace:.2%} of its norm in every step and has {left:.2g} of its "
-        f"first norm left; the optimizer's weight decay is {decay:.3g}"
+        explanation=f"the typical weight matrix loses {pace:.2%} of its norm a step, for {memory.streak.length} "
+        f"records, and has {left:.2g} of its first norm left; the optimizer's weight decay is {decay:.3g}"
         + ("" if np.isnan(rate) else f", which times the rate is {rate * decay:.2g}"),
-        advice="lower the weight decay until rate times decay is below about 1e-4 (AdamW: 0.01 to 0.1 at a rate of "
-        "1e-3), and exclude biases and gains of normalisation",
+        advice="lower the weight decay"
+        + ("" if np.isnan(rate) or not rate > 0 else f", at this rate to {_AIM / rate:.2g} or less")
+        + ", and exclude biases and gains of normalisation",
         confidence=0.9,
     )

@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from math import isfinite, isnan, log, log2, nan
+from math import isfinite, isnan, log
 
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
 from ..context.step_context import StepContext
 from ..event_fields import number
+from ..indicators.bottomless_loss import BottomlessLoss
+from ..indicators.executable_checks import refuting_event
+from ..indicators.loss_anchor import EXACT, NOT_NEGATIVE, LossAnchor
 from ..indicators.policy_training import KlPenalty
+from ..indicators.tried_direction import maximises, tried_direction
 from ..indicators.update_stability import LARGE_UPDATE
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
@@ -17,29 +21,28 @@ from ..running_statistics import Streak, Window, trend
 
 _MODEL = chain("one:Dense", "two:Dense")
 _UPHILL = replace(_MODEL, optimizers=(OptimizerInfo("SGD", ({"lr": 0.1, "maximize": True},)),))
-#: Losses that cannot be negative, by the names that the probe gives them.
-_NOT_NEGATIVE = frozenset(
-    {
-        "cross_entropy",
-        "binary_cross_entropy",
-        "binary_cross_entropy_with_logits",
-        "mse_loss",
-        "l1_loss",
-        "smooth_l1_loss",
-        "huber_loss",
-    }
-)
 _CALLED = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
 _BACKWARDS: dict[str, Json] = {"factor": -1.0, "micro_batches": 1}
 _LASTING = 3
+_WORDS = "the derivative of the loss with respect to mse_loss is -1: a step raises it"
+_RAISED = refuting_event("loss_is_minimised", _WORDS, slope=-1.0, terms=1)
+_DIVERGING = refuting_event(
+    "divergence_is_lowered", "the loss holds -0.5 * (exp(s) - s) for a tensor s of shape (8, 4)", weight=-0.5
+)
+_RAISED_TERM = refuting_event("loss_is_minimised", _WORDS, slope=-0.01, terms=2)
+_AGAINST_THE_ADVANTAGE = refuting_event(
+    "good_actions_become_likelier", "the gradient lowers the log-probability of 97% of 32 actions", share=0.03
+)
 
 
 def _quotient(step: int, factor: float) -> Event:
     return Event("accumulation", step, data={"factor": factor, "micro_batches": 1})
 
 
-#: Relative error within which backward starts from the negative of the loss.
-_EXACT = 1e-3
+#: Share of the first loss by which a loss that only climbs may ever have been below it.
+_NEVER_BELOW = 0.05
+#: Share of its usual value within which a loss becomes its own negative.
+_ITSELF = 0.25
 #: Mann-Kendall score of ten values that nearly all fall; the most possible is 4.0.
 _FALLS = 2.0
 #: Mann-Kendall score of twelve values that nearly all rise; the most possible is 4.5.
@@ -72,11 +75,10 @@ class _Rewards:
 
 @dataclass(slots=True)
 class _WrongLossSignState:
-    """The losses called, the newest values, and the usual values."""
+    """What the loss is, its newest values, and the usual values."""
 
-    called: set[str] = field(default_factory=set)
-    factor: float = nan
-    has_terms: bool = False
+    anchor: LossAnchor = field(default_factory=LossAnchor)
+    least: float = float("inf")
     negative: Streak = field(default_factory=Streak)
     positive: Window = field(default_factory=lambda: Window(10))
     losses: Window = field(default_factory=lambda: Window(_WINDOW))
@@ -86,6 +88,7 @@ class _WrongLossSignState:
     steps: list[int] = field(default_factory=list)
     rewards: _Rewards = field(default_factory=_Rewards)
     first: float = float("nan")
+    bottomless: BottomlessLoss = field(default_factory=BottomlessLoss)
     seen: int = 0
     is_reported: bool = False
 
@@ -97,12 +100,27 @@ class _WrongLossSignState:
     memory=_WrongLossSignState,
     warm_up=_WINDOW,
     fires_on=(
-        Recording({"scalar/loss": (-2.3, -2.4, -2.6, -3.0)}, _MODEL, events=(_CALLED,)),
+        # a negated share of the loss
+        Recording({"scalar/loss": (-1.15, -1.2, -1.3, -1.5)}, _MODEL, events=(_CALLED, _quotient(0, -0.3))),
+        # a loss without a floor
+        Recording({"scalar/loss": tuple(1.0 - 0.01 * step**2 for step in range(90))}, _MODEL),
         # from one step on what was minimised is maximised
         Recording({"scalar/loss": (*(2.0,) * 12, -2.0, -2.2, -2.5)}, _MODEL),
         Recording({"scalar/loss": _RISING, "one.weight update/ratio_to_weight": 0.01}, _MODEL),
-        Recording({"scalar/loss": (2.3, 2.4)}, _UPHILL),
+        Recording({"scalar/loss": (2.3, 2.4)}, _UPHILL, events=(_CALLED,)),
         Recording({"scalar/loss": -2.3}, _MODEL, events=(Event("accumulation", 0, data=_BACKWARDS),)),
+        # tried on the gradient itself
+        Recording({"scalar/loss": -2.3}, _MODEL, events=(_RAISED,)),
+        Recording({"scalar/loss": 0.1}, _MODEL, events=(_AGAINST_THE_ADVANTAGE,)),
+        Recording({"scalar/loss": 0.1}, _MODEL, events=(_DIVERGING,)),
+        Recording(
+            {"scalar/loss": 0.1},
+            _MODEL,
+            events=(
+                Event("training_kind", 0, data={"name": "policy"}),
+                refuting_event("entropy_is_raised", "the derivative of the loss with respect to the entropy is 0.2"),
+            ),
+        ),
         # a likelihood over ten classes that is minimised
         Recording({"scalar/loss": tuple(-2.3 - 0.02 * step for step in range(14))}, chain("one:Dense", shape=(10, 8))),
         # what is rewarded is unlearned
@@ -128,12 +146,44 @@ class _WrongLossSignState:
         ),
     ),
     silent_on=(
+        # one of several terms is raised, as by a term that keeps a distribution wide
+        Recording({"scalar/loss": 0.3}, _MODEL, events=(_RAISED_TERM,)),
+        # an objective that is meant to be maximised, such as a return
+        Recording({"scalar/loss": (2.3, 2.4)}, _UPHILL),
+        # a term that is negative from the start, beside a loss that cannot be
+        Recording(
+            {"scalar/loss": (-0.1, -0.2, -0.4, -0.3)},
+            _MODEL,
+            events=(_CALLED, *(_quotient(step, factor) for step, factor in enumerate((-0.05, -0.11, -0.3, -0.2)))),
+        ),
+        # a sum of terms, of which one is given more weight by and by
+        Recording(
+            {"scalar/loss": (9.0, 6.0, 4.0, 2.0, *_RISING), "one.weight update/ratio_to_weight": 0.01},
+            _MODEL,
+        ),
+        # a curriculum
+        Recording(
+            {
+                "scalar/loss": _RISING,
+                "one.weight update/ratio_to_weight": 0.01,
+                " batch/l2_norm": tuple(8.0 + 0.2 * step for step in range(16)),
+            },
+            _MODEL,
+        ),
+        # a likelihood of numbers, that falls far and ever slower
+        Recording({"scalar/loss": tuple(1.0 - 8 * step**0.5 for step in range(120))}, _MODEL),
+        # noise around zero
+        Recording({"scalar/loss": (0.1, 0.2, 0.3, 0.1, 0.2, 0.3, 0.2, 0.1, -0.2, -0.1, -0.2, -0.1)}, _MODEL),
         # what is added to the loss, and not the loss, is negative
         Recording(
             {"scalar/loss": (2.3, 1.9, 0.4, -0.3, -0.9, -1.2)},
             _MODEL,
             events=(_CALLED, _quotient(0, 0.58), _quotient(1, 0.52), _quotient(2, 0.2)),
         ),
+        # the negative of what is to be lowered, raised
+        Recording({"scalar/loss": -2.3}, _UPHILL, events=(_RAISED, _DIVERGING)),
+        # the loss of a policy, beside that of its values
+        Recording({"scalar/loss": -2.3}, _MODEL, events=(_CALLED, Event("training_kind", 0, data={"name": "policy"}))),
         Recording({"scalar/loss": tuple(reversed(_RISING)), "one.weight update/ratio_to_weight": 0.01}, _MODEL),
         # steps too large: another rule's case
         Recording({"scalar/loss": _RISING, "one.weight update/ratio_to_weight": 0.5}, _MODEL),
@@ -172,14 +222,23 @@ class _WrongLossSignState:
 def check(context: StepContext, memory: _WrongLossSignState) -> Iterator[Finding]:
     """Report a training that goes uphill.
 
-    Three cases are facts: an optimizer that maximises, a backward pass that starts from the negative of the loss
-    function's value, and a negative value of losses that cannot be negative, with nothing added to them. A value that
-    turns into about its own negative within one step is nearly a fact.
+    Certain is what the probe reads from the gradient: a derivative of the loss with respect to its only loss function
+    that is negative, actions with positive advantage that become less likely, and a divergence of normals in the loss,
+    exp(s) - s, with a negative factor. Three more cases are certain where
+    the loss is one known function that cannot be negative, times a constant: an optimizer that maximises it, a backward
+    pass that starts from its negative, or from a negative multiple that stays the same. If the multiple varies, a term
+    was added, and the sum may well be negative. A value that turns into its own negative, within a quarter, from one
+    step to the next is nearly as certain.
 
     A loss is ascending if it rises in twelve records with a Mann-Kendall score above 3.8 (of 4.5 possible), by 5 % of
-    its first value, while updates stay below 0.3 of the weights and the rate does not rise. A likelihood is being
+    its first value, while updates stay below 0.3 of the weights and the rate does not rise. A loss that is not known,
+    or has several terms, must besides never have been 5 % below its first value: weights of terms, tasks and opponents
+    change. Where the scale of the input grows as well, as in a curriculum, nothing is said. A likelihood is being
     minimised if the loss starts at -log(C), the negative of the cost of guessing among the C outputs of the last layer,
     and falls.
+
+    A loss that is ten times as far below zero as its first value was from it, and falls in the second half of the
+    training no slower than in the first, has no floor: its negative was meant, or a term is missing.
 
     The surrogate losses of policies mean nothing of the kind, so policies are judged by their reward. Under small
     updates it must not stay below the first reward for 8 records by half the spread within a batch (a quarter once the
@@ -189,19 +248,21 @@ def check(context: StepContext, memory: _WrongLossSignState) -> Iterator[Finding
     Look for a minus before the loss, and for `maximize=True`.
     """
     loss = context.scalar("loss")
+    memory.anchor.learn(context)
     if loss is None or memory.is_reported or not isfinite(loss):
         return
     memory.seen += 1
-    memory.called |= {str(event.data.get("loss")) for event in context.events("loss_input")}
-    _learn_terms(context, memory)
     memory.first = loss if isnan(memory.first) else memory.first
+    memory.least = min(memory.least, loss)
     found = (
-        _maximising(context)
+        _maximising(context, memory)
+        or tried_direction(context)
         or _negated(context)
         or _negative(context, memory, loss)
         or _likelihood(context, memory, loss)
         or _flipped(context, memory, loss)
         or _rising(context, memory, loss)
+        or _bottomless(context, memory, loss)
         or _unrewarded(context, memory)
     )
     if found is not None:
@@ -209,20 +270,22 @@ def check(context: StepContext, memory: _WrongLossSignState) -> Iterator[Finding
         yield found
 
 
-def _maximising(context: StepContext) -> Finding | None:
-    groups = [group for optimizer in context.model.structure.optimizers for group in optimizer.groups]
-    if not groups or not all(group.get("maximize") is True for group in groups) or context.has_a_surrogate_loss:
+def _maximising(context: StepContext, memory: _WrongLossSignState) -> Finding | None:
+    if not maximises(context) or not _is_a_cost(context, memory):
         return None
-    return _report(
-        context, {"groups": len(groups)}, "every group of the optimizer has maximize=True", context.step, 1.0
-    )
+    if any(factor < 0 for factor in memory.anchor.factors):
+        return None  # the negative of a cost, maximised
+    called = ", ".join(sorted(memory.anchor.called))
+    words = f"every group of the optimizer has maximize=True, and the loss is {called}"
+    groups = sum(len(optimizer.groups) for optimizer in context.model.structure.optimizers)
+    return _report(context, {"groups": groups}, words, context.step, 0.95)
 
 
 def _negated(context: StepContext) -> Finding | None:
     """Return a finding if backward started from the negative of the loss, or of its share of the micro-batches."""
     for event in context.events("accumulation"):
         factor, passes = number(event, "factor"), number(event, "micro_batches")
-        is_exact = any(abs(factor * times + 1.0) < _EXACT for times in (1.0, passes))
+        is_exact = any(abs(factor * times + 1.0) < EXACT for times in (1.0, passes))
         if not is_exact or context.has_a_surrogate_loss or len(context.model.structure.optimizers) > 1:
             continue
         words = f"backward() starts from {factor:.4g} times the value of the loss function"
@@ -230,25 +293,20 @@ def _negated(context: StepContext) -> Finding | None:
     return None
 
 
-def _learn_terms(context: StepContext, memory: _WrongLossSignState) -> None:
-    """Learn whether something is added to the loss function's value: their quotient then varies between steps.
-
-    A quotient that was negative from the start has its sign from no term that grew, and powers of two are a scale.
-    """
-    for event in context.events("accumulation"):
-        factor = number(event, "factor")
-        if factor > 0 and memory.factor > 0:
-            octaves = log2(factor / memory.factor)
-            memory.has_terms |= abs(octaves - round(octaves)) > _EXACT
-        memory.factor = factor if isnan(memory.factor) else memory.factor
+def _is_a_cost(context: StepContext, memory: _WrongLossSignState) -> bool:
+    """Return whether the loss is one function that cannot be negative, times a constant."""
+    return memory.anchor.is_one_known_loss(context) and memory.anchor.called <= NOT_NEGATIVE
 
 
 def _negative(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
-    is_impossible = bool(memory.called) and memory.called <= _NOT_NEGATIVE and loss < 0 and not memory.has_terms
-    if memory.negative.update(is_impossible, context.step) < _LASTING or len(context.model.structure.optimizers) > 1:
+    factors = memory.anchor.factors
+    is_multiple = bool(factors) and max(factors) < 0 and _is_a_cost(context, memory)
+    if memory.negative.update(loss < 0, context.step) < _LASTING or not is_multiple:
         return None
-    words = f"backward() started from {loss:.4g}, and {', '.join(sorted(memory.called))} cannot be negative"
-    return _report(context, {"loss": loss}, words, memory.negative.since, 1.0)
+    words = f"backward() started from {loss:.4g}, {factors[-1]:.3g} times {', '.join(sorted(memory.anchor.called))}"
+    return _report(
+        context, {"loss": loss, "factor": factors[-1]}, f"{words}, which is never negative", memory.negative.since, 0.95
+    )
 
 
 def _likelihood(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
@@ -285,8 +343,14 @@ def _unrewarded(context: StepContext, memory: _WrongLossSignState) -> Finding | 
     if rewards.first - rewards.newest.median() < _NOISES * rewards.newest.noise():
         return None
     words = f"the reward was {rewards.first:.4g} at first and has been below {limit:.3g} for {_FALLEN} records"
-    evidence = {"reward": reward, "first_reward": rewards.first, "spread": rewards.spread}
-    return _report(context, evidence, words, rewards.fallen.since, 0.7, metric="scalar/reward/mean")
+    return _report(
+        context,
+        {"reward": reward, "first_reward": rewards.first, "spread": rewards.spread},
+        words,
+        rewards.fallen.since,
+        0.7,
+        metric="scalar/reward/mean",
+    )
 
 
 def _flipped(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
@@ -297,7 +361,8 @@ def _flipped(context: StepContext, memory: _WrongLossSignState, loss: float) -> 
         return None
     if not memory.steps:
         usual_change = float(np.median(np.abs(np.diff(before)))) if len(before) >= 5 else np.inf
-        if not (-1.5 * usual < loss < -0.5 * usual and before[-1] - loss > 5 * usual_change):
+        is_its_negative = -(1 + _ITSELF) * usual < loss < (_ITSELF - 1) * usual
+        if not (is_its_negative and usual > 5 * usual_change) or context.has_a_surrogate_loss:
             memory.positive = Window(10)  # it fell through zero by and by, and may
             return None
     memory.steps.append(context.step)
@@ -322,10 +387,27 @@ def _rising(context: StepContext, memory: _WrongLossSignState, loss: float) -> F
     is_small = bool(updates) and max(updates) < LARGE_UPDATE
     if not (is_clear and is_small) or context.has_a_surrogate_loss or len(context.model.structure.optimizers) > 1:
         return None
+    if memory.anchor.has_growing_data:
+        return None
+    only_climbs = memory.first > 0 and memory.least > (1 - _NEVER_BELOW) * memory.first
+    if memory.anchor.self_made.is_self_made or not (only_climbs or memory.anchor.is_one_known_loss(context)):
+        return None
     words = f"the loss has risen from {values[0]:.4g} to {values[-1]:.4g} in {_WINDOW} records, in nearly every one"
     evidence = {"loss": loss, "rise": rise, "score": trend(values), "largest_update_ratio": max(updates)}
     since = context.step - _WINDOW + 1 + values.index(min(values))
     return _report(context, evidence, words, max(since, 0), 0.8)
+
+
+def _bottomless(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
+    """Return a finding for a loss that falls below zero without end, and no slower than at first."""
+    if memory.seen < _SETTLED or context.has_a_surrogate_loss or len(context.model.structure.optimizers) > 1:
+        return None
+    level = memory.losses.median()
+    if not memory.bottomless.learn(context.step, level, memory.first):
+        return None
+    half = memory.bottomless.half
+    words = f"it falls without end: {memory.first:.4g} at first, {half:.4g} halfway, {level:.4g} now"
+    return _report(context, {"loss": loss, "first_loss": memory.first, "halfway": half}, words, 0, 0.7)
 
 
 def _report(

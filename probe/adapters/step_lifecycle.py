@@ -49,11 +49,13 @@ class Passes:
 
     Attributes:
         counts: Passes by the optimizer's id; none while steps are idle.
+        cleared: Ids of the optimizers whose gradients were cleared before the newest pass.
     """
 
     def __init__(self, view: GradientView) -> None:
         self._view = view
         self.counts: dict[int, int] = {}
+        self.cleared: set[int] = set()
         self._left: dict[int, float] = {}
         self._used = 0
 
@@ -69,11 +71,14 @@ class Passes:
             held = self._view.rows_held()
             self._left = {row: norm for row, norm in self._left.items() if row in held}
         is_anew = True
+        self.cleared.clear()
         for optimizer in self._view.optimizers or (None,):
             count = self.counts.get(id(optimizer), 0)
             is_fresh = count > 0 and self._view.is_cleared(optimizer)
             is_anew = is_anew and is_fresh
             self.counts[id(optimizer)] = 1 if is_fresh else count + 1
+            if is_fresh:
+                self.cleared.add(id(optimizer))
         return is_anew
 
     def stepped(self, optimizer: object) -> None:
@@ -174,6 +179,11 @@ class StepLifecycle:
     Args:
         before_step: Called before the optimizers' first step in a step, to look for what is new.
         at_end: Called with the number of summed backward passes as a step ends.
+
+    Attributes:
+        passes: Counts the backward passes of every optimizer.
+        is_told_of_steps: Whether the loop reports its steps itself, by `step_done`.
+        note_step: Called with each of several optimizers that has stepped, in a step that is not idle.
     """
 
     def __init__(
@@ -187,9 +197,11 @@ class StepLifecycle:
     ) -> None:
         self._recorder, self._current, self._view, self._hooks = recorder, recorder.current, view, output_hooks
         self._look, self._at_end = before_step, at_end
+        self.note_step: Callable[[Any], None] | None = None
+        self.is_told_of_steps = self._is_prepared = False
         self._began: set[int] = set()
         self._stepped: set[int] = set()
-        self._passes, self._stale = Passes(view), StaleGradients(recorder, view)
+        self.passes, self._stale = Passes(view), StaleGradients(recorder, view)
         self._expects_none = self._is_skipped = False
         self._take_turns = True
 
@@ -216,7 +228,7 @@ class StepLifecycle:
             return False
         try:
             begins_step, self._expects_none = self._expects_none, False
-            is_anew = self._passes.backward_begins(begins_step=begins_step)
+            is_anew = self.passes.backward_begins(begins_step=begins_step)
             if begins_step and (self._stale.is_away or self._view.is_away):
                 self._stale.request()
             recorder.backward_begins(loss(), is_anew=is_anew)
@@ -266,13 +278,15 @@ class StepLifecycle:
         """Note that the optimizer has stepped, and close the step behind the last one."""
         if self._current.is_idle and len(self._view.optimizers) == 1 and not (self._began or self._is_skipped):
             self._stepped.clear()
-            if self._passes.counts:
-                self._passes.stepped(optimizer)
+            if self.passes.counts:
+                self.passes.stepped(optimizer)
             self._recorder.after_step(self._view)
             return
         self._began.discard(id(optimizer))
         self._stepped.add(id(optimizer))
-        self._passes.stepped(optimizer)
+        self.passes.stepped(optimizer)
+        if self.note_step is not None and len(self._view.optimizers) > 1:
+            self.note_step(optimizer)
         if not self._take_turns or len(self._stepped) >= len(self._view.optimizers):
             self.end()
 
@@ -296,11 +310,27 @@ class StepLifecycle:
 
     def step_done(self) -> None:
         """Close the step of a loop that reports its steps itself."""
-        self._view.stepping = None
-        self._look()
-        self._recorder.before_step(self._view)
-        self._passes.stepped(None)
+        self.is_told_of_steps = True
+        self.step_comes()
+        self.step_passed()
+
+    def step_comes(self) -> None:
+        """Record what the training is about to use: it will write the weights itself."""
+        if not self._is_prepared:
+            self._is_prepared = True
+            self._view.stepping = None
+            self._look()
+            self._recorder.before_step(self._view)
+
+    def step_passed(self) -> None:
+        """Close a step in which the training has written the weights itself."""
+        self._is_prepared = False
+        self.passes.stepped(None)
         self.end()
+
+    def micro_step_begins(self) -> None:
+        """Forget what was recorded of gradients that are to be added to."""
+        self._is_prepared = False
 
     def end(self) -> None:
         """Close the step."""
@@ -311,7 +341,7 @@ class StepLifecycle:
         self._stepped.clear()
         self._began.clear()
         if not self._current.is_idle:
-            passes, left, norm = self._passes.take(stepped)
+            passes, left, norm = self.passes.take(stepped)
             if left:
                 self._stale.report(left, norm)
             if self._stale.is_away:

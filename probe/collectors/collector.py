@@ -25,7 +25,13 @@ Stage = Literal["forward", "backward", "before_step", "after_step"]
 
 
 class View(Protocol):
-    """What a framework shows of its parameters and its optimizers at a step; one parameter a row, in model order."""
+    """What a framework shows of its parameters and its optimizers at a step; one parameter a row, in model order.
+
+    Attributes:
+        stepping: The optimizer that is about to step; None where the training moves the weights itself.
+    """
+
+    stepping: Any
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -43,6 +49,9 @@ class View(Protocol):
 
     def arrays(self, subject: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Site and values, in their own shape, of every `weight` or `gradient` that is there."""
+
+    def rows_of(self, optimizer: Any) -> frozenset[int]:
+        """Return the parameters that the optimizer steps."""
 
     def slots(self) -> Mapping[str, Arrays]:
         """Return where each slot of the optimizers lies; the same object only if all are on the host and unmoved."""

@@ -2,7 +2,7 @@
 
 import ctypes
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -290,7 +290,9 @@ class Update:
 
     One copy of the weights is kept. The pass that reads the weights after a step reads the copy beside them and
     refreshes it; before the next step both are compared. The copy is taken anew where they differ, where the previous
-    step was not recorded, and where weights have moved to other memory.
+    step was not recorded, and where weights have moved to other memory. Of several optimizers that step one after the
+    other, each has the copy of its own weights compared before its step; what changes them before the last one has
+    stepped is part of the update.
     """
 
     def __init__(self) -> None:
@@ -298,7 +300,7 @@ class Update:
         self._sizes = self._codes = self._addresses = self._copied = np.empty(0, np.int64)
         self._held = np.empty(0, np.bool_)
         self._norms = np.empty(0)
-        self._step = -1
+        self._step = self._prepared = -1
         self._known: Arrays | None = None
         self._on_device = DeviceUpdates()
 
@@ -307,6 +309,10 @@ class Update:
         step.known_weights = now = step.known_weights or step.view.weights()
         if now.remote:
             now = _weights(step)
+        if self._prepared == step.number and self._fits(now):
+            self._prepare_more(now, step.view.rows_of(step.view.stepping) if step.view.stepping is not None else ())
+            return
+        self._prepared = step.number
         is_next = self._step == step.number - 1
         if is_next and ((now is self._known and not now.remote) or self._fits(now)) and self._are_as_they_were(now):
             return
@@ -323,6 +329,18 @@ class Update:
                 ctypes.memmove(place, address, copy.nbytes)
         self._held = now.present
         self._norms = replace(now, remote={}).statistics()[:, 0].copy()
+
+    def _prepare_more(self, now: Arrays, rows: Collection[int]) -> None:
+        """Copy these weights on the host anew where they have changed since another optimizer stepped."""
+        places = np.array([row for row in rows if now.addresses[row]], np.int64)
+        if not len(places):
+            return
+        mine = Arrays(now.addresses[places], now.sizes[places], now.codes[places])
+        if are_same(mine.addresses, mine.sizes, mine.codes, self._addresses[places]):
+            return
+        for row in places.tolist():
+            ctypes.memmove(int(self._addresses[row]), int(now.addresses[row]), self._copies[row].nbytes)
+        self._norms[places] = mine.statistics()[:, 0]
 
     def __call__(self, step: Step) -> dict[str, Rows]:
         """Return the rows of `update`; leave those of `weight` with the step."""

@@ -125,6 +125,7 @@ class TimeSplit:
     pass, the loss included, `time/backward_seconds`, `time/optimizer_seconds` from there to the end, clipping included,
     `time/evaluation_seconds` from a forward that is none of the training to what comes next; of what the monitor does
     around the optimizer `time/monitor_seconds`. `time/communication_seconds` is what collectives took of these.
+    `time/writer_seconds` is the processor time beside them of the thread that diagnoses and writes the records.
     `throughput/samples_per_second` and `throughput/tokens_per_second` where `batch` is due. The first step is left out.
     With the engine and MindSpore, which tell no end of a backward pass, clipping counts to it. Costs about 1 us a step.
     """
@@ -139,10 +140,10 @@ class TimeSplit:
         if call > 1 and call % _EVERY:
             return {}
         steps, self._since = step.time.ended - self._since, step.time.ended
-        before, self._before = self._before, step.time.seconds()
+        before, self._before = self._before, (*step.time.seconds(), step.time.background())
         spent = [(now - then) / max(1, steps) for now, then in zip(self._before, before or self._before, strict=True)]
         rates = _rates(step.time, sum(spent[: len(PHASES)]))
-        named = zip((*PHASES, "communication"), spent, strict=True)
+        named = zip((*PHASES, "communication", "writer"), spent, strict=True)
         return {f"time/{phase}_seconds": seconds for phase, seconds in named if seconds} | rates
 
 

@@ -12,6 +12,7 @@ parameters: ["*.weight"]      # and of parameters
 exclude: ["*.dropout"]
 record: training              # training | gradients | all: which forwards count, see `Config.record`
 accumulation_steps: 1         # backward passes that one optimizer step sums on purpose
+kind: policy                  # of the training; without it, facts tell. `storage/training_kinds.py` has all words
 expected_frozen: ["embed.*"]  # sites that are not meant to learn: the diagnosis takes them for granted
 histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64, scale: linear}   # log: an octave a bin
 statistics: [kurtosis]        # of tensors, beside the ten: sum | abs_max | kurtosis | checksum | quantiles
@@ -22,23 +23,26 @@ around: {after: 50, severity: warning}   # everything at each of so many steps b
 dump: {sites: ["head"], subjects: [activation, gradient], when: {windows: [[100, 110]]}, limit_gb: 10}   # whole tensors
 nan_trace: false              # name the first operation, and its line, that makes NaN or infinity
 causality: false              # check once that no output of a sequence model depends on later input
+checks: true                  # at two steps, try on copies of the model what must hold: every input is used, and so on
 watchpoints:                  # conditions of your own; `storage/watch_conditions.py` has the grammar
   - gradient/l2_norm @ decoder.* > 10 for 3 steps
   - {when: "nan @ *", name: any NaN, severity: error, pause: true}
 on_finding: stop              # or checkpoint, skip_step, callback, pause; `reactions.py` shows how
 webhook: {url: "https://example.org/hook", severity: error, timeout_s: 5}   # gets findings in small JSON bodies
 budget: 3%                    # what tensors may cost the training; they are thinned to stay below, scalars are not
+full_detail: {steps: 200, seconds: 30}   # with a budget: what is recorded whole at the start, up to one of both
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from ...storage.errors import nearest
+from ...storage.training_kinds import KINDS
 from ...storage.watch_conditions import WatchCondition, parse_condition
 from ...storage.writing.record_queue import CAPACITY
 from ..collectors.collector import COLLECTORS
@@ -93,6 +97,13 @@ def _is_known(name: str) -> str:
     return name
 
 
+def _is_a_kind(name: str) -> str:
+    if name not in KINDS:
+        every = f"; there are {', '.join(KINDS)}"
+        raise ValueError(f"no kind {name!r}{nearest(name, KINDS) or every}")
+    return name
+
+
 def _chooses(patterns: tuple[str, ...]) -> tuple[str, ...]:
     if not patterns:
         raise ValueError(
@@ -129,6 +140,17 @@ class Queue(Section):
     when_full: Literal["block", "drop"] = "block"
 
 
+class FullDetail(Section):
+    """The start of a training that is recorded whole although there is a budget; it ends with one of both."""
+
+    steps: Whole = Field(default=0, ge=0)
+    seconds: Number = Field(default=30.0, gt=0)
+
+
+#: What `mindscope run` records if it is not told: everything at first, where most faults show, then within a budget.
+DEFAULT_OF_RUN: Final[Mapping[str, object]] = {"budget": 0.05, "full_detail": {"steps": 200, "seconds": 30.0}}
+
+
 class Config(Section):
     """What to record, where and when; the module's docstring shows all of it.
 
@@ -137,6 +159,7 @@ class Config(Section):
         record: `training`: forwards in training mode with gradients on; `gradients`: any with gradients on; `all`.
         types: Globs over the class names of modules; parameters are chosen by `parameters` alone.
         depth: Modules whose dotted name has more parts are left out; 0 leaves the model itself.
+        kind: Of the training, a key of `storage.training_kinds.KINDS`; None has it recognised by what runs.
         expected_frozen: Globs of sites that are frozen, or left out of the optimizer, on purpose.
         statistics: Further statistics of every tensor but those of collectives; docs/catalogue/collectors.md has them.
         flight_recorder: The last steps in full, in memory; costs what recording them would, but for the writing.
@@ -144,12 +167,15 @@ class Config(Section):
             result. After one is found it rests until a pass begins with finite weights.
         causality: After the first step, call the model a few times more, its first batch changed at single positions,
             and record whether outputs before them move. True says that they must not; "report" only looks.
+        checks: At the second step and at step 25, call a copy of a torch model with changed inputs and read the graph
+            of its loss, and record which claims about the training hold (docs/scalars.md, event `check`).
         watchpoints: Conditions that are checked at every record and reported like findings.
         on_finding: What the training does about findings; whatever it is, they are judged in step with the training,
             which then waits for the rules.
         webhook: Who gets the findings; the address itself is not recorded.
         budget: Cost of recording tensors that is allowed, as a share of the training's own time; `"3%"` is 0.03. None
             for any. 1 is refused, for it may mean a hundredth as well as all of it.
+        full_detail: The start of the training, up to so many steps or seconds, that a budget leaves alone.
     """
 
     every: Whole = Field(default=1, ge=0)
@@ -164,6 +190,7 @@ class Config(Section):
     depth: Whole | None = Field(default=None, ge=0)
     record: Literal["training", "gradients", "all"] = "training"
     accumulation_steps: Whole = Field(default=1, ge=1)
+    kind: Annotated[str, AfterValidator(_is_a_kind)] | None = None
     expected_frozen: tuple[str, ...] = ()
     histograms: HistogramSettings = HistogramSettings()
     statistics: tuple[Literal["sum", "abs_max", "kurtosis", "checksum", "quantiles"], ...] = ()
@@ -174,10 +201,12 @@ class Config(Section):
     dump: Dump | None = None
     nan_trace: Switch = False
     causality: Switch | Literal["report"] = False
+    checks: Switch = True
     watchpoints: tuple[Annotated[Watch, BeforeValidator(as_watch), AfterValidator(_is_about_what_there_is)], ...] = ()
     on_finding: Annotated[tuple[Reaction, ...], BeforeValidator(as_reactions)] = ()
     webhook: WebhookSettings | None = None
     budget: Annotated[Number | None, BeforeValidator(_share)] = None
+    full_detail: FullDetail = FullDetail()
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield each conflict between settings that are valid on their own."""

@@ -66,7 +66,8 @@ _MOST: Final = 1 << 16
 class Targets:
     """Counts the class labels of the calls that are looked at; scalars `target/entropy`, `/classes`, `/counted`.
 
-    `target/checksum` tells whether the labels of two batches are the same.
+    `target/checksum` tells whether the labels of two batches are the same. `target/own_entropy` is that of this
+    call's labels alone, and `target/own_top` the most frequent of them: labels in their order show there.
     """
 
     def __init__(self) -> None:
@@ -84,6 +85,8 @@ class Targets:
         if not labels.size or labels.max() >= _MOST:
             return {}
         counts = np.bincount(labels.astype(np.int64), minlength=self._counts.size)
+        own = counts[counts > 0] / counts.sum()
+        top = int(counts.argmax())
         counts[: self._counts.size] += self._counts
         self._counts = counts
         shares = counts[counts > 0] / counts.sum()
@@ -92,7 +95,93 @@ class Targets:
             "target/classes": float(shares.size),
             "target/counted": float(counts.sum()),
             "target/checksum": float(checksum_of(flat)),
+            "target/own_entropy": abs(float((own * np.log(own)).sum())),
+            "target/own_top": float(top),
+            "target/own_counted": float(labels.size),
         }
+
+
+class TwoLabels:
+    """Counts labels that are given as real zeros and ones, one for each sample.
+
+    Scalar `target/binary_entropy` is the entropy of all so far; `target/own_*` are as those of whole numbers.
+    """
+
+    def __init__(self) -> None:
+        self._counts: NDArray[np.int64] = np.zeros(2, np.int64)
+
+    def look(self, target: NDArray[Any]) -> Mapping[str, float]:
+        """Count labels `(samples,)` or `(samples, 1)`; empty for any other target."""
+        is_plain = target.dtype.kind == "f" and target.ndim > 0 and target.size == target.shape[0] > 0
+        if not is_plain or not bool(((target == 0) | (target == 1)).all()):
+            return {}
+        own = np.bincount(target.reshape(-1).astype(np.int64), minlength=2)
+        self._counts += own
+        return {
+            "target/binary_entropy": _entropy(self._counts),
+            "target/own_entropy": _entropy(own),
+            "target/own_top": float(own.argmax()),
+            "target/own_counted": float(target.size),
+        }
+
+
+def _entropy(counts: NDArray[np.int64]) -> float:
+    shares = counts[counts > 0] / counts.sum()
+    return abs(float((shares * np.log(shares)).sum()))
+
+
+#: Columns of a target that have a best constant each; of more, all elements share one.
+_MOST_TARGET_COLUMNS: Final = 64
+_CLIP = 1e-12
+
+
+class ConstantGuess:
+    """Computes what the best constant answer would cost, from the real targets of the calls that are looked at.
+
+    The best constant is the mean of each column for squared errors and binary cross-entropy, the median for absolute
+    errors. Scalar `target/constant_loss`, comparable with a loss that is averaged over all elements.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._sums: NDArray[np.float64] = np.zeros(0)
+        self._squares: NDArray[np.float64] = np.zeros(0)
+        self._spreads: list[float] = []
+
+    def look(self, loss: str, target: NDArray[Any]) -> Mapping[str, float]:
+        """Take real targets `(rows, columns)` of any shape and return the scalar; empty where nothing can be said.
+
+        Args:
+            loss: `mse_loss`, `l1_loss`, `binary_cross_entropy` or `binary_cross_entropy_with_logits`; none other.
+        """
+        if target.dtype.kind != "f" or target.size < 2 or not np.isfinite(target).all():
+            return {}
+        rows = _columns_of(np.asarray(target, dtype=np.float64))
+        if self._count and rows.shape[1] != self._sums.size:
+            return {}
+        if not self._count:
+            self._sums, self._squares = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+        self._count += rows.shape[0]
+        self._sums += rows.sum(0)
+        self._squares += (rows**2).sum(0)
+        means = self._sums / self._count
+        if loss == "mse_loss":
+            found = float(np.maximum(self._squares / self._count - means**2, 0.0).mean())
+        elif loss == "l1_loss":
+            self._spreads.append(float(np.abs(rows - np.median(rows, axis=0)).mean()))
+            found = float(np.mean(self._spreads))
+        elif loss.startswith("binary_cross_entropy") and means.min() >= 0.0 and means.max() <= 1.0:
+            shares = np.clip(means, _CLIP, 1.0 - _CLIP)
+            found = float(-(means * np.log(shares) + (1.0 - means) * np.log(1.0 - shares)).mean())
+        else:
+            return {}
+        return {"target/constant_loss": found} if found > 0.0 else {}
+
+
+def _columns_of(target: NDArray[np.float64]) -> NDArray[np.float64]:
+    if target.ndim == 2 and 1 < target.shape[1] <= _MOST_TARGET_COLUMNS and target.shape[0] > 1:
+        return target
+    return target.reshape(-1, 1)
 
 
 _Rows = TypeVar("_Rows", bound=Any)
@@ -100,7 +189,7 @@ _Rows = TypeVar("_Rows", bound=Any)
 #: may look like anything.
 _ROWS, _ELEMENTS = 8, 64
 #: From then on every so many calls one is looked at; before it the first three and every power of two (our choice).
-_EVERY = 256
+_EVERY = 16
 _FIRST = 3
 
 
@@ -135,6 +224,7 @@ class LossFacts:
         self._calls: dict[str, int] = {}
         self._told: dict[str, tuple[object, ...]] = {}
         self._targets = Targets()
+        self._guess, self._two = ConstantGuess(), TwoLabels()
 
     def is_due(self, name: str) -> bool:
         """Count this call of the loss and return whether it is due for a look."""
@@ -144,7 +234,15 @@ class LossFacts:
 
     def look(self, call: LossCall) -> tuple[Mapping[str, float], dict[str, Json]]:
         """Return label scalars, and what is new about the input for an event `loss_input`; both may be empty."""
-        scalars = self._targets.look(call.target()) if call.target is not None else {}
+        scalars: Mapping[str, float] = {}
+        if call.target is not None:
+            target = call.target()
+            scalars = self._targets.look(target)
+            is_mean = (call.options or {}).get("reduction", "mean") == "mean"
+            if not scalars and is_mean and len(self._calls) == 1:  # of several losses, none has the others' targets
+                scalars = self._guess.look(call.name, target)
+            if call.name.startswith("binary_cross_entropy") and len(self._calls) == 1:
+                scalars = {**scalars, **self._two.look(target)}
         return scalars, self._news(call, call.sample())
 
     def _news(self, call: LossCall, sample: NDArray[Any]) -> dict[str, Json]:

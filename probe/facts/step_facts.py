@@ -11,6 +11,8 @@ from ..recording.recorder import Recorder
 
 _MOST_NAMES = 32
 _Key = tuple[bool, bool, tuple[str, ...]]
+#: Sites and modules of a part, itself first; by the flags of all the sites of those whose flag is not that of the part.
+_Part = tuple[list[str], list[object], dict[tuple[bool, ...], tuple[str, ...]]]
 _training = attrgetter("training")
 
 
@@ -31,20 +33,31 @@ class ForwardModes:
         self.counts: dict[_Key, int] = {}
         self._before: frozenset[_Key] = frozenset()
 
-    def forward_begins(self, is_recording: bool) -> None:
-        """Count a forward of the model in its modes, with gradients on or off."""
+    def forward_begins(self, is_recording: bool, part: str = "") -> None:
+        """Count a forward of the model in its modes, with gradients on or off.
+
+        Args:
+            part: The part that was called, where the model only lists its parts: each has a mode of its own.
+        """
         try:
-            flags = (*map(_training, self._modules),)
+            sites, modules, known = self._parts.get(part) or self._add(part)
+            flags = (*map(_training, modules),)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             self._failed(error)
             return
-        others = self._others.get(flags)
+        others = known.get(flags)
         if others is None:
-            others = self._others[flags] = tuple(
-                [site for site, flag in zip(self._sites, flags, strict=True) if flag is not flags[0]]
+            others = known[flags] = tuple(
+                [site for site, flag in zip(sites, flags, strict=True) if flag is not flags[0]]
             )
         key = flags[0], is_recording, others
         self.counts[key] = self.counts.get(key, 0) + 1
+
+    def _add(self, part: str) -> "_Part":
+        """Return the modules of the part, itself first."""
+        sites = [part, *(site for site in self._all if site != part and (not part or site.startswith(f"{part}.")))]
+        found = self._parts[part] = sites, [self._all[site] for site in sites], {}
+        return found
 
     def step_ends(self) -> None:
         """Record `forward_modes` when this step's modes differ from the last one's."""
@@ -57,10 +70,8 @@ class ForwardModes:
 
     def look(self, modules: Mapping[str, object]) -> None:
         """Replace the modules from now on."""
-        self._sites = ["", *(site for site in modules if site)]
-        self._modules = [modules[site] for site in self._sites]
-        #: By the flags of all modules the sites of those whose flag is not that of the model.
-        self._others: dict[tuple[bool, ...], tuple[str, ...]] = {}
+        self._all = dict(modules)
+        self._parts: dict[str, _Part] = {}
         self._sensitive = frozenset(site for site, module in modules.items() if depends_on_mode(module))
 
     def _described(self, key: _Key, count: int) -> dict[str, Json]:
@@ -101,21 +112,31 @@ _SAME: Final = 1e-3
 class Accumulation:
     """Tells `accumulation` of a step whose backward passes, or whose factor, are not those of the step before.
 
+    Passes from one place of the program after one forward each are micro-batches. Passes from several places are the
+    terms of one loss, and so are passes without a forward between them: they count as one. Where a step has one pass,
+    nobody asks where it came from, until one has several.
+
     The factor is that between the value a loss function returned and the value the backward pass started from, which is
     1 over the number of micro-batches where a mean over all of them is meant. On a device both come late: then all
     steps are compared when their records have what they are owed, in their order.
+
+    Attributes:
+        is_after_forward: Whether the model was called since the last pass.
+        asks_for_places: Whether it is to be told where a pass is called.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._passes = self._losses = 0
+        self._places: dict[int, int] = {}
+        self.is_after_forward, self.asks_for_places = False, True
         self._value: float | LateScalar | None = None
         self._found: float | LateScalar | None = None
         self._factor: float | None = None
         self._reduction = ""
         self._told: tuple[int, float | None, str] | None = None
         self._is_late = False
-        self._before: tuple[int, float | LateScalar | None, str] = (0, None, "")
+        self._before: tuple[int, float | LateScalar | None, str, int] = (0, None, "", 0)
 
     def loss_returned(self, value: float | LateScalar | None, reduction: str) -> None:
         """Note the value of a loss, None if it was not read; with several losses the factor is unknown."""
@@ -123,9 +144,18 @@ class Accumulation:
         self._value = value if self._losses == 1 else None
         self._reduction = reduction or self._reduction
 
-    def backward_begins(self, root: float | LateScalar | None, factor: float | None = None) -> None:
-        """Note the value a backward pass starts from; `factor` where the framework's tape knows it."""
+    def backward_begins(
+        self, root: float | LateScalar | None, factor: float | None = None, *, place: int | None = None
+    ) -> None:
+        """Note the value a backward pass starts from; `factor` where the framework's tape knows it.
+
+        Args:
+            place: Of the program, which calls it; None where that is not known.
+        """
         self._passes += 1
+        if place is not None:
+            self._places[place] = self._places.get(place, 0) + self.is_after_forward
+            self.is_after_forward = False
         value = self._value
         if factor is not None:
             found: float | LateScalar | None = factor
@@ -140,22 +170,30 @@ class Accumulation:
         """Record what has changed; `passes` are those whose gradients were summed, None where all were."""
         recorder, found = self._recorder, self._found
         count = self._passes if passes is None else min(passes, self._passes)
+        terms, most = max(1, len(self._places)), max(self._places.values(), default=count)
+        count = min(count, max(1, most))
+        self.asks_for_places = self._passes > 1 or self._told is None
+        if len(self._places) > 1:
+            found = None  # no factor of one term is that of the loss
+        self._places.clear()
         self._passes, self._found, self._is_late = 0, None, self._is_late or callable(found)
         if not self._is_late:
-            now = (count, found, self._reduction)
+            now = (count, found, self._reduction, terms)
             if now == self._before:
                 return
             self._before = now
-            for news in self._news(count, found, self._reduction):
+            for news in self._news(count, found, self._reduction, terms):
                 recorder.event("accumulation", "", **news)
             return
         current, reduction = recorder.current, self._reduction
         step, micro_step = current.step, current.micro_step
         recorder.device_results.late_events(
-            lambda: [Event("accumulation", step, "", micro_step, one) for one in self._news(count, found, reduction)]
+            lambda: [
+                Event("accumulation", step, "", micro_step, one) for one in self._news(count, found, reduction, terms)
+            ]
         )
 
-    def _news(self, count: int, found: float | LateScalar | None, reduction: str) -> list[dict[str, Json]]:
+    def _news(self, count: int, found: float | LateScalar | None, reduction: str, terms: int) -> list[dict[str, Json]]:
         """Return the data of the step's event, if it differs from the one before."""
         factor = found() if callable(found) else found
         if factor is not None and math.isfinite(factor) and factor:
@@ -165,7 +203,9 @@ class Accumulation:
             return []
         self._told = now
         declared = self._recorder.config.accumulation_steps
-        return [{"micro_batches": count, "factor": self._factor, "reduction": reduction or None, "declared": declared}]
+        factor = self._factor if terms == 1 else None
+        news: dict[str, Json] = {"micro_batches": count, "factor": factor, "reduction": reduction or None}
+        return [{**news, "declared": declared, "terms": terms}]
 
 
 def _is_same(now: tuple[int, float | None, str], before: tuple[int, float | None, str]) -> bool:

@@ -224,8 +224,8 @@ class BatchHooks:
     def _see_plain(self, shape: Sequence[int], place: Place) -> None:
         """Record a forward with one tensor of float32 on the host, as `_see_batch` does, reading memory once."""
         recorder, call, rows = self._recorder, self._calls, self._plain_rows
-        if call == len(rows):
-            rows.append(recorder.open_rows(NAME, self._columns).row("", call))
+        while call >= len(rows):  # the forwards before may have been of another form
+            rows.append(recorder.open_rows(NAME, self._columns).row("", len(rows)))
         row = rows[call]
         mixed = measure_checked(place[0], place[1], row.address)
         row.present[row.index] = 1

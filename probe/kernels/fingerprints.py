@@ -8,31 +8,19 @@ import ctypes
 from typing import Final
 
 import numpy as np
-from numba import carray, njit
 from numpy.typing import NDArray
 
 from .cpu import STATISTICS
+from .machine_code import Kernel
 from .more import FLAGS, measure_more
-from .raw_memory import CHUNK, FLOAT32, FLOAT64, Ints, pointer
+from .raw_memory import FLOAT32, FLOAT64, Ints
 
 __all__ = ["PLACES", "PROJECTIONS", "RANGE", "are_same", "checksum_at", "checksum_from", "checksum_of", "project"]
 
-_Words = NDArray[np.uint16] | NDArray[np.uint32] | NDArray[np.uint64]
+_are_same: Final = Kernel("comparison", "are_same", "q", "qqqqq")
+_project: Final = Kernel("comparison", "project", "v", "qqqq")
 
 
-@njit(nogil=True, cache=True)
-def _is_same(now: _Words, copy: _Words) -> bool:
-    for start in range(0, now.size, CHUNK):
-        bits, copied = now[start : start + CHUNK], copy[start : start + CHUNK]
-        differs = False
-        for i in range(bits.size):
-            differs |= bits[i] != copied[i]
-        if differs:
-            return False
-    return True
-
-
-@njit(nogil=True, cache=True)
 def are_same(addresses: Ints, sizes: Ints, codes: Ints, copies: Ints) -> bool:
     """Return whether every array has the bits of its copy; arrays with address 0 are left out.
 
@@ -40,42 +28,19 @@ def are_same(addresses: Ints, sizes: Ints, codes: Ints, copies: Ints) -> bool:
         addresses, sizes, codes: `(n,)` int64.
         copies: `(n,)` int64, addresses of as many elements of the same dtypes.
     """
-    for i in range(addresses.size):
-        if addresses[i] == 0:
-            continue
-        size, code = (sizes[i],), codes[i]
-        now, copy = pointer(addresses[i]), pointer(copies[i])
-        if code == FLOAT32:
-            is_same = _is_same(carray(now, size, np.uint32), carray(copy, size, np.uint32))
-        elif code == FLOAT64:
-            is_same = _is_same(carray(now, size, np.uint64), carray(copy, size, np.uint64))
-        else:
-            is_same = _is_same(carray(now, size, np.uint16), carray(copy, size, np.uint16))
-        if not is_same:
-            return False
-    return True
+    columns = (column.ctypes.data for column in (addresses, sizes, codes, copies))
+    return bool(_are_same(addresses.size, *columns))
 
 
 #: Projections of an array.
 PROJECTIONS: Final = 2
-_STEP: Final = np.uint64(0x9E3779B97F4A7C15)
-_TOP: Final = np.uint64(63)
-_ONE: Final = np.uint64(1)
 
 
-@njit(nogil=True, cache=True)
 def project(values: NDArray[np.float32] | NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Add to `out`, `(2,)`, the sum of the values and the sum under signs that depend on the position only."""
-    plain, signed = 0.0, 0.0
-    hashed = np.uint64(0)
-    for i in range(values.size):
-        hashed += _STEP
-        mixed = (hashed ^ (hashed >> np.uint64(29))) * _STEP
-        value = np.float64(values[i])
-        plain += value
-        signed += value if (mixed >> _TOP) & _ONE else -value
-    out[0] += plain
-    out[1] += signed
+    filled = np.ascontiguousarray(values)
+    code = FLOAT64 if filled.dtype == np.float64 else FLOAT32
+    _project(filled.ctypes.data, filled.size, code, out.ctypes.data)
 
 
 _CHECKSUM: Final = FLAGS["checksum"]

@@ -5,25 +5,19 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numba import carray, njit
 from numpy.typing import NDArray
 
 from .array_table import readable
-from .raw_memory import FLOAT32, FLOAT64, Ints, Reals, decode, pointer
+from .machine_code import Kernel
+from .raw_memory import Ints
 
 __all__ = ["count_octaves", "octaves_between"]
 
 
-@njit(nogil=True, cache=True)
-def _count_by_share(x: Reals, low: float, scale: float, counts: Ints) -> None:
-    last = counts.size - 1
-    for i in range(x.size):
-        position = (np.float64(x[i]) - low) * scale
-        if position == position and abs(position) < np.inf:  # a value that is not finite has no place
-            counts[min(max(int(position), 0), last)] += 1
+_count_values: Final = Kernel("counting", "count_values", "v", "qqqddqq")
+_count_octaves: Final = Kernel("counting", "count_octaves", "v", "qqqqqq")
 
 
-@njit(nogil=True, cache=True)
 def count_values(address: int, size: int, code: int, low: float, high: float, counts: Ints) -> None:
     """Add the finite values of one array to equal bins between `low` and `high`.
 
@@ -31,16 +25,7 @@ def count_values(address: int, size: int, code: int, low: float, high: float, co
         address, size, code: The array, as `measure` takes it.
         counts: `(bins,)` int64, added to.
     """
-    scale = counts.size / (high - low)
-    if code == FLOAT32:
-        _count_by_share(carray(pointer(address), (size,), np.float32), low, scale, counts)
-    elif code == FLOAT64:
-        _count_by_share(carray(pointer(address), (size,), np.float64), low, scale, counts)
-    else:
-        raw = carray(pointer(address), (size,), np.uint16)
-        values = np.empty(size, np.float32)
-        decode(raw, code, values)
-        _count_by_share(values, low, scale, counts)
+    _count_values(int(address), int(size), int(code), low, high, counts.ctypes.data, counts.size)
 
 
 def histogram_of(
@@ -65,20 +50,6 @@ def edges_between(low: float, high: float, bins: int) -> NDArray[np.float64]:
     return np.linspace(low, high, bins + 1)
 
 
-@njit(nogil=True, cache=True)
-def _count_by_octave(x: Reals, top: int, counts: Ints) -> None:
-    half = counts.size // 2
-    for i in range(x.size):
-        value = np.float64(x[i])
-        if not abs(value) < np.inf:  # a value that is not finite has no place
-            continue
-        octave = half - 1
-        if value != 0.0:
-            octave = min(max(top - math.frexp(abs(value))[1], 0), half - 1)
-        counts[octave if value < 0.0 else 2 * half - 1 - octave] += 1
-
-
-@njit(nogil=True, cache=True)
 def count_octaves(address: int, size: int, code: int, top: int, counts: Ints) -> None:
     """Add the finite values of one array to the bins that `octaves_between` gives.
 
@@ -89,14 +60,7 @@ def count_octaves(address: int, size: int, code: int, top: int, counts: Ints) ->
         top: The outermost edges are plus and minus two to this power.
         counts: `(bins,)` int64, bins even; added to.
     """
-    if code == FLOAT32:
-        _count_by_octave(carray(pointer(address), (size,), np.float32), top, counts)
-    elif code == FLOAT64:
-        _count_by_octave(carray(pointer(address), (size,), np.float64), top, counts)
-    else:
-        values = np.empty(size, np.float32)
-        decode(carray(pointer(address), (size,), np.uint16), code, values)
-        _count_by_octave(values, top, counts)
+    _count_octaves(int(address), int(size), int(code), top, counts.ctypes.data, counts.size)
 
 
 def octaves_between(low: float, high: float, bins: int) -> tuple[NDArray[np.float64], int]:

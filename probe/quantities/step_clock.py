@@ -24,13 +24,14 @@ class StepTime:
         marks: Phases that began since the last sum, with their times.
         ended: Steps whose time was taken until now; while the clock is paused, none is.
         communication: Seconds inside collectives, which are part of the phases.
+        background: Returns the processor time that other threads have spent for the monitor.
         samples, tokens: What the model was called with in the steps that were read.
         steps: Their number.
     """
 
     __slots__ = (
-        "_phase", "_seconds", "_since", "clock", "communication", "ended", "is_running", "marks", "samples", "steps",
-        "tokens",
+        "_phase", "_seconds", "_since", "background", "clock", "communication", "ended", "is_running", "marks",
+        "samples", "steps", "tokens",
     )  # fmt: skip
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -40,6 +41,7 @@ class StepTime:
         self.is_running = True
         self.marks: list[tuple[int, float]] = []
         self.communication = 0.0
+        self.background: Callable[[], float] = float
         self.ended = 0
         self.samples = self.tokens = self.steps = 0
 

@@ -3,7 +3,7 @@
 import math
 from threading import get_ident
 
-from ..device_results import LateScalar
+from ..device_results import LateScalar, late_sum
 from ..kernels import USUAL_BINS, Bins
 from ..quantities.noise_scale import MicroBatches
 
@@ -22,6 +22,7 @@ class CurrentStep:
         has_recorded: Whether any step was closed with a record.
         root: The value that the last backward pass started from, known or late; None where that is no scalar.
         loss: The sum of these values over the micro-step.
+        earlier_loss: The same of the step's earlier micro-steps; None without.
         loss_scale: Factor of mixed precision, None without.
         clip: Norm before the gradients were clipped by norm, and the limit; None without.
         batch_checksum: Checksum of the last batches that were read.
@@ -39,10 +40,10 @@ class CurrentStep:
     """
 
     __slots__ = (
-        "batch_checksum", "bins", "clip", "due", "dumps", "has_bad_gradient", "has_recorded", "is_away", "is_idle",
-        "is_looking", "is_open", "loss", "loss_scale", "micro_batches", "micro_step", "refused", "root", "saw_backward",
-        "sees_backward", "sees_communication", "sees_forward", "sees_input_grads", "sees_inputs", "sees_unreduced",
-        "stamp", "step", "thread", "wants_histogram",
+        "batch_checksum", "bins", "clip", "due", "dumps", "earlier_loss", "has_bad_gradient", "has_recorded",
+        "is_away", "is_idle", "is_looking", "is_open", "loss", "loss_scale", "micro_batches", "micro_step",
+        "refused", "root", "saw_backward", "sees_backward", "sees_communication", "sees_forward",
+        "sees_input_grads", "sees_inputs", "sees_unreduced", "stamp", "step", "thread", "wants_histogram",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -51,6 +52,7 @@ class CurrentStep:
         self.is_open = self.saw_backward = self.has_recorded = self.has_bad_gradient = False
         self.root: float | LateScalar | None = None
         self.loss: float | LateScalar | None = None
+        self.earlier_loss: float | LateScalar | None = None
         self.loss_scale: float | LateScalar | None = None
         self.clip: tuple[float | LateScalar, float] | None = None
         self.batch_checksum = math.nan
@@ -63,6 +65,12 @@ class CurrentStep:
         self.dumps: frozenset[str] = frozenset()
         self.bins: Bins = USUAL_BINS
 
+    def whole_loss(self) -> float | LateScalar | None:
+        """Return the loss of the step so far, of all its micro-steps."""
+        if self.loss is None or self.earlier_loss is None:
+            return self.earlier_loss if self.loss is None else self.loss
+        return late_sum(self.earlier_loss, self.loss)
+
     def next_micro_step(self) -> None:
         """Begin the next micro-step of the same step."""
         self.micro_step += 1
@@ -73,4 +81,4 @@ class CurrentStep:
         """Begin the next step, of which nothing was seen yet."""
         self.step, self.micro_step, self.stamp = self.step + 1, 0, self.stamp + 1
         self.is_open = self.saw_backward = False
-        self.loss_scale = self.clip = None
+        self.loss_scale = self.clip = self.earlier_loss = None

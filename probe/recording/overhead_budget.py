@@ -7,8 +7,7 @@ diagnosis included, is added. On the host, time is the processor time of the tra
 device measures tensors, it is wall time.
 
 A decision is one of two kinds. Where records of scalars alone fit, these are made at every due step, and tensors at
-every k-th. Otherwise every k-th due step is recorded, and those between are idle. The factor k is the smallest that
-fits.
+one of k. Otherwise one of k due steps is recorded, and the others are idle. The factor k is the smallest that fits.
 """
 
 import logging
@@ -49,6 +48,9 @@ _AGAIN: Final = 1000
 #: costs the training's thread; share of the budget that scalars alone may take. Our choice.
 _WRITTEN, _UNKNOWN, _FOR_SCALARS = 32, 0.5, 0.25
 _NEVER: Final = 1 << 62
+#: The fractional part of the golden ratio: its multiples are spread evenly over the unit interval (Knuth 1998, "The Art
+#: of Computer Programming", volume 3, section 6.4, theorem S).
+_GOLDEN: Final = 0.6180339887498949
 
 
 class Kind(Enum):
@@ -81,16 +83,26 @@ class Budget:
 
     Args:
         share: Cost of monitoring that is allowed, as a share of the training's own time: 0.03 for 3 %.
+        full_steps: Due steps at the start that are recorded whole, whatever they cost.
+        full_s: Seconds after which thinning begins, if these steps take longer.
 
     Attributes:
         factor: Every so many due steps are recorded.
         keeps_scalars: Whether scalars are recorded at every due step.
     """
 
-    def __init__(self, share: float) -> None:
+    def __init__(
+        self,
+        share: float,
+        *,
+        full_steps: int = 0,
+        full_s: float = math.inf,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.share = share
         self.factor, self.keeps_scalars = 1, True
-        self._compares_from = _WARM_UP
+        self._compares_from = max(_WARM_UP, full_steps)
+        self._full_s, self._clock, self._began = full_s, clock, clock()
         self._times: dict[Kind, deque[float]] = {kind: deque(maxlen=_STEPS) for kind in Kind}
         self._before = (Kind.FULL, 0.0)
         self._fresh = 0
@@ -105,20 +117,33 @@ class Budget:
         return self._kind_between(due)
 
     def _kind_between(self, due: int) -> Kind:
-        if due % self.factor == 0:
+        if due == self._recorded_of(due // self.factor):
             return Kind.FULL
         return Kind.SCALARS if self.keeps_scalars else Kind.IDLE
+
+    def _recorded_of(self, block: int) -> int:
+        """Return the due step that is recorded of the block of this number, each of `factor` due steps.
+
+        Its place in the block moves, so that a training whose steps take turns is not always met in the same one.
+        """
+        return block * self.factor + int(block * _GOLDEN % 1.0 * self.factor)
+
+    def _next_of(self, due: int) -> int:
+        """Return the first due step from this one on that is the recorded one of its block."""
+        block = due // self.factor
+        found = self._recorded_of(block)
+        return found if found >= due else self._recorded_of(block + 1)
 
     def next_recorded(self, due: int) -> int:
         """Return the number of the first due step after this one of which anything is recorded."""
         found = due + 1
         while self.kind_of(found) is Kind.IDLE:
             if found < self._compares_from:
-                found = min(self._compares_from, (found // self.factor + 1) * self.factor)
+                found = min(self._compares_from, self._next_of(found + 1))
             elif found < self._compares_from + _COMPARED:
                 found += 1
             else:
-                found = (found // self.factor + 1) * self.factor
+                found = self._next_of(found + 1)
         return found
 
     def note_written(self, records: int, seconds: float) -> None:
@@ -134,6 +159,8 @@ class Budget:
             due: Number of the due step that it was, or of the last one before it.
         """
         before, self._before = self._before, (kind, seconds)
+        if due < self._compares_from and self._clock() - self._began > self._full_s:
+            self._compares_from, self._full_s = max(_WARM_UP, due + 1), math.inf
         if due < _WARM_UP or seconds <= 0.0:
             return None
         if kind is Kind.FULL and before[0] is Kind.IDLE and self._times[Kind.IDLE]:
@@ -240,7 +267,8 @@ class BudgetedRecorder(Recorder):
     ) -> None:
         if config.budget is None:
             raise ValueError("a recorder with a budget needs one in its configuration")
-        self._budget = Budget(config.budget)
+        full = config.full_detail
+        self._budget = Budget(config.budget, full_steps=full.steps, full_s=full.seconds)
         super().__init__(config, emit, clock=clock, due=partial(BudgetedDue, self._budget))
         self._step_clock: Callable[[], float] = time.thread_time
         self._step_began = self._step_clock()

@@ -117,7 +117,7 @@ class Recorder:
         current.saw_backward = current.is_open = True
         current.root = loss
         if is_anew:
-            current.loss = None
+            current.loss = current.earlier_loss = None
         if loss is not None:
             current.loss = loss if current.loss is None else late_sum(current.loss, loss)
         if clock.is_running:
@@ -165,6 +165,8 @@ class Recorder:
             clock.marks.append((MONITOR, clock.clock()))
         if not was_idle:
             clock.ended += 1
+            if current.micro_step and current.loss is not None and "loss" in current.due:
+                self.draft.put("loss", "micro_loss", current.loss)
             self.draft.collect(due.plan.after, self._step_after(view), self.fail)
         self._step_ended = time.perf_counter()
         blocks = self._rows.take(self.device_results.fill_later, self.draft.rows, view)
@@ -297,10 +299,12 @@ class Recorder:
         return record, pending
 
     def _finish_micro_step(self) -> None:
-        if self.current.loss is not None and "loss" in self.current.due:
-            self.draft.put("loss", "loss", self.current.loss)
+        current, whole = self.current, self.current.whole_loss()
+        if current.loss is not None and "loss" in current.due:
+            self.draft.put("loss", "micro_loss", current.loss)
         self.device_results.send(*self._record(self._rows.take(self.device_results.fill_later)))
-        self.current.next_micro_step()
+        current.earlier_loss = whole
+        current.next_micro_step()
 
     def _collect_before(self, view: View) -> None:
         """Run the collectors that read before the weights move, and prepare those that read after it."""
@@ -343,7 +347,7 @@ class Recorder:
         return Step(
             view,
             current.step,
-            current.loss,
+            current.loss if current.earlier_loss is None else current.whole_loss(),
             current.loss_scale,
             time.perf_counter() - self._step_ended,
             bins=current.bins,
@@ -362,7 +366,8 @@ class Recorder:
         if step is None or step.number != current.step:
             return self._step_of(view)
         step.known_weights = None
-        step.loss, step.loss_scale, step.clip = current.loss, current.loss_scale, current.clip
+        step.loss = current.loss if current.earlier_loss is None else current.whole_loss()
+        step.loss_scale, step.clip = current.loss_scale, current.clip
         step.elapsed_s = time.perf_counter() - self._step_ended
         return step
 

@@ -2,6 +2,7 @@
 
 import logging
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self
@@ -22,6 +23,7 @@ from ..schema.row_statements import SCALAR, STEP, read_former, read_streams, sho
 from ..schema.table_definitions import recording
 from ..store import RunWriter
 from ..stored_tensors import remove_tensors
+from ..unknown_names import is_asked_by_people, warn_of_unknown_series
 from .rank_recording import (
     RankRecording,
     RecordingSummary,
@@ -70,6 +72,9 @@ class StoreBackend(Protocol):
 
     def delete(self, run: str) -> None:
         """Remove everything of a run."""
+
+    def missing(self) -> tuple[str, bool]:
+        """Return that the place of the store is not there yet, and whether its name looks misspelt; else empty."""
 
     def close(self) -> None:
         """Close every connection."""
@@ -120,6 +125,10 @@ class DatabaseStore:
             StoreDamaged, StoreTooNew: There are runs and none of them can be read.
         """
         found, unreadable = self._readable(limit)
+        if not found and is_asked_by_people():
+            words, is_misspelt = self._backend.missing()
+            if is_misspelt:
+                warnings.warn(words, stacklevel=2)
         for error in unreadable:
             _log.warning("%s", error)
         return found
@@ -157,6 +166,8 @@ class DatabaseStore:
                 raise RunNotFound(
                     f"{error}; it may be in a file that cannot be read: {combined_message(unreadable)}"
                 ) from error
+            if words := self._backend.missing()[0]:
+                raise RunNotFound(f"no run {reference!r}: {words}") from error
             raise
 
     def version(self, run: str) -> str:
@@ -205,11 +216,15 @@ class DatabaseStore:
         limit: int = 2000,
     ) -> Series:
         """Return one series between two steps, both included; scalars have the root site. Unknown names give an empty
-        one."""
+        one, and people a warning."""
         target = self._existing(run, rank)
         with target.read() as connection:
             query = SeriesQuery(site, metric, rank=rank, call=call, steps=_between(first, last), limit=limit)
-            return read_series(connection, target.id, query)
+            found = read_series(connection, target.id, query)
+        if not found.total and is_asked_by_people():
+            layouts, structure = self._all_layouts(run, rank), self.structure(run, rank=rank)
+            warn_of_unknown_series(run, site, metric, layouts, list_metrics(layouts), structure)
+        return found
 
     def matrix(
         self,

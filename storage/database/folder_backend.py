@@ -6,11 +6,13 @@ import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sqlalchemy import Engine, select
 
 from ..control_channel import FolderChannel
+from ..end_note import read_note
 from ..errors import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, StoreUnfinished, combined_error
 from ..history.compaction import Retention
 from ..records import Finding, Json
@@ -20,6 +22,7 @@ from ..schema.row_statements import mark_changed
 from ..schema.table_definitions import check_version, recording, upgrade
 from ..store import RunWriter
 from ..stored_tensors import blobs_of
+from ..unknown_names import missing_folder
 from .folder_catalogue import Catalogue, Signature, file_signature
 from .rank_recording import RankRecording, RecordingSummary, RunNote, claim, summarise_recording, write_findings
 from .recording_writer import RecordingWriter
@@ -167,7 +170,7 @@ class FolderBackend:
         unreadable: list[StoreDamaged | StoreTooNew] = []
         for _, path in self._ranks(run):
             try:
-                found.append(self._summary(path))
+                found.append(_with_note(self._summary(path), path))
             except (StoreDamaged, StoreTooNew) as error:
                 if not (isinstance(error, StoreUnfinished) and _is_young(path)):
                     unreadable.append(error)
@@ -237,11 +240,16 @@ class FolderBackend:
             try:
                 for ending in ("", "-wal", "-shm", "-ballast"):
                     Path(f"{path}{ending}").unlink(missing_ok=True)
+                path.with_suffix(".end").unlink(missing_ok=True)
             except OSError as error:
                 raise StoreUnavailable(f"{path} cannot be deleted: {error.strerror}") from error
         blobs_of(str(self._folder), run).remove()
         self.control_channel(run).clear()
         self._catalogue.forget(run)
+
+    def missing(self) -> tuple[str, bool]:
+        """Return that the folder is not there yet, and whether a store beside it has nearly its name; else empty."""
+        return missing_folder(self._folder)
 
     def close(self) -> None:
         """Close every connection."""
@@ -300,6 +308,13 @@ class FolderBackend:
 def run_files(folder: Path) -> list[Path]:
     """Return the run files in a folder, by name."""
     return sorted(path for path in folder.glob("*.db") if _FILE.fullmatch(path.name))
+
+
+def _with_note(summary: RecordingSummary, path: Path) -> RecordingSummary:
+    """Return the summary with the signal that ended the process, if it left a note."""
+    if summary.run.state != "running" or not (words := read_note(path.with_suffix(".end"))):
+        return summary
+    return replace(summary, run=replace(summary.run, error=words))
 
 
 def _is_young(path: Path) -> bool:

@@ -108,6 +108,10 @@ class PostgresBackend:
             forget_notes(connection, run)
         self.control_channel(run).clear()
 
+    def missing(self) -> tuple[str, bool]:
+        """Return nothing: a database that is not there is an error."""
+        return "", False
+
     def close(self) -> None:
         """Close every connection."""
         self._engine.dispose()

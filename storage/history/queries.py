@@ -50,6 +50,7 @@ def select_points(values: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
 
     Every non-finite value is among them (where they alone exceed half of the limit, evenly spaced ones, the first and
     the last included), and the minimum and maximum of each bucket of the finite ones, so the extremes of the whole too.
+    The first and the last value are there as well, from a limit of 4 on.
     """
     if len(values) <= limit:
         return np.arange(len(values))
@@ -58,11 +59,14 @@ def select_points(values: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
     if len(strange) > limit // 2:
         strange = strange[spaced(len(strange), limit // 2)]
     plain = np.flatnonzero(finite)
-    room = max(limit - len(strange), 2) // 2 * 2
+    ends = np.array([0, len(values) - 1] if limit > 3 else [], dtype=np.int64)
+    room = max(limit - len(strange) - len(ends), 2) // 2 * 2
     if len(plain) > room:
         # The NaN-aware classes of tsdownsample keep one NaN a bucket; here all are kept apart, so the plain one serves.
         plain = plain[np.unique(MinMaxDownsampler().downsample(np.ascontiguousarray(values[plain]), n_out=room))]
-    return np.sort(np.concatenate([strange, plain]))[:limit] if limit > 1 else np.concatenate([strange, plain])[:limit]
+    if limit < 2:
+        return np.concatenate([strange, plain])[:limit]
+    return np.union1d(ends, np.sort(np.concatenate([strange, plain]))[: limit - len(ends)])
 
 
 def spaced(count: int, limit: int) -> NDArray[np.int64]:
@@ -250,8 +254,9 @@ def _points(
     rows = slice(row, row + 1)
     parts: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
     strange: list[tuple[int, NDArray[np.int64]]] = []
-    total = 0
+    total, is_thinned = 0, False
     for tier, begin, end in segments(connection, stored, line, choose_tier(len(line), -(-limit // 2))):
+        is_thinned |= tier > 1
         region = read_region(connection, stored, ArchiveRegion(column, rows, begin, end, tier), with_positions=True)
         starts = np.arange(begin, end, tier)
         finite = np.flatnonzero(region.present[0] > region.non_finite[0])
@@ -261,6 +266,8 @@ def _points(
         if len(odd := starts[region.non_finite[0] > 0]):
             strange.append((tier, odd))
         total += int(region.present.sum())
+    if is_thinned:
+        parts += _ends(connection, stored, line, row, column)
     for tier, odd in strange:
         parts.append(read_strange(connection, stored, column, row, odd[spaced(len(odd), limit)], tier))
     late, present = read_hot(connection, stored, line, [column], rows)
@@ -269,6 +276,18 @@ def _points(
     ordinals, first = np.unique(np.concatenate([at for at, _ in parts]), return_index=True)
     values = np.concatenate([part for _, part in parts])[first]
     return ordinals - line.offset, values, total + len(here)
+
+
+def _ends(
+    connection: Connection, stored: StoredStream, line: Timeline, row: int, column: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """Yield position and value of the first and the last archived record, as far as they are kept and finite."""
+    for at in sorted({line.offset, line.offset + line.archived - 1}) if line.archived else ():
+        one = read_region(
+            connection, stored, ArchiveRegion(column, slice(row, row + 1), at, at + 1, 1), with_positions=True
+        )
+        if one.present[0, 0] > one.non_finite[0, 0]:
+            yield np.array([at]), one.low[0]
 
 
 def _columns(

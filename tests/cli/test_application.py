@@ -1,3 +1,4 @@
+import logging
 import subprocess
 import sys
 import warnings
@@ -66,7 +67,21 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 def test_a_warning_of_ours_is_shown_without_our_source(
     command: Callable, run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)  # restored after the test
+    shown = []
+
+    def age(_time: float) -> str:
+        shown.append(warnings.formatwarning("call eval()", UserWarning, mindscope.__file__, 1))
+        return ""
+
+    monkeypatch.setattr("mindscope.cli.runs_command.age", age)
     command("runs", run_folder)
-    assert warnings.formatwarning("call eval()", UserWarning, mindscope.__file__, 1) == "WARNING: call eval()\n"
+    assert shown == ["WARNING: call eval()\n"]
     assert "train.py:7: UserWarning: odd" in warnings.formatwarning("odd", UserWarning, "train.py", 7, "")
+
+
+def test_the_command_leaves_logging_and_warnings_as_they_were(command: Callable, tmp_path: Path) -> None:
+    root, ours = logging.getLogger(), logging.getLogger("mindscope")
+    before = list(root.handlers), root.level, list(ours.handlers), ours.propagate, ours.level, warnings.formatwarning
+    assert command("--debug", "runs", tmp_path).code == 0
+    after = list(root.handlers), root.level, list(ours.handlers), ours.propagate, ours.level, warnings.formatwarning
+    assert after == before

@@ -249,8 +249,7 @@ def test_bad_data_and_models_are_one_line_before_any_compute(
     assert (told.code, told.out) == (2, "")
     assert words in told.err
     assert told.err.count("\n") == 1
-    with open_store(str(tmp_path / "runs")) as store:
-        assert store.runs() == ()
+    assert not list((tmp_path / "runs").glob("*.db"))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mindscope.insight import judge, stored_facts
 from mindscope.storage import Block, Event, Layout, StepRecord, blobs_of, open_store
 
 
@@ -55,6 +56,40 @@ def test_show_tells_model_loss_streams_and_findings(command: Callable, run_folde
     assert told.code == 0
     for words in ("10 steps", "32 elements", "1 → 0.1", "weight", "dead_units", "no unit fires"):
         assert words in told.out
+
+
+def test_show_tells_what_a_step_takes_and_how_it_takes_less(command: Callable, tmp_path: Path) -> None:
+    few, many = (Layout("gradient", tuple(f"{at}.weight" for at in range(count)), ("std",), ("float32",))
+                 for count in (3, 20_000))  # fmt: skip
+    random = np.random.default_rng(0)
+    for name, layout in (("few", few), ("many", many)):
+        with open_store(tmp_path) as store:
+            writer = store.begin_run(name)
+            shape = (len(layout.sites), 1)
+            writer.write(
+                [
+                    StepRecord(step, float(step), blocks=(Block(layout, random.normal(size=shape)),))
+                    for step in range(100)
+                ]
+            )
+            writer.close()
+    assert re.search(r"  stored: \d+(\.\d+)? kB, .* a step\n", command("show", "few", "--store", tmp_path).out)
+    shown = command("show", "many", "--store", tmp_path).out
+    assert re.search(r"  stored: \d(\.\d+)? MB, \d\d(\.\d)? kB a step; less with every: 10, or subjects", shown)
+
+
+def test_a_forward_behind_the_last_step_is_no_step(command: Callable, tmp_path: Path) -> None:
+    for name, last in (("whole", {"step_seconds": 0.1}), ("evaluated", {}), ("unknown", None)):
+        with open_store(tmp_path) as store:
+            writer = store.begin_run(name)
+            scalars = [{"loss": 1.0} if last is None else {"step_seconds": 0.1} for _ in range(5)]
+            scalars.append({"batch": 1.0} if last == {} else last or {"loss": 1.0})
+            writer.write([StepRecord(step, float(step), scalars=values) for step, values in enumerate(scalars)])
+            writer.close()
+    for name, steps in (("whole", 6), ("evaluated", 5), ("unknown", 6)):
+        assert f"{steps} steps" in command("show", name, "--store", tmp_path).out
+    counts = {line.split()[1]: line.split()[4] for line in command("runs", tmp_path).out.splitlines()[2:]}
+    assert counts == {"whole": "6", "evaluated": "5", "unknown": "6"}
 
 
 def test_show_tells_when_a_run_began_and_when_one_without_an_end_was_last_heard_of(
@@ -131,8 +166,9 @@ def test_show_tells_what_was_dumped_where_it_is_and_what_found_no_room(command: 
         replace(since[1], data={**since[1].data, "first": 6})
     ]
     assert "; 6 were left out (steps 3 and 6 to 8): no room" in " ".join(told([*stored, *apart], "apart")[0].split())
-    assert told([], "none") == (command("show", "none", "--store", folder).out, None)
-    assert "dumped:" not in command("show", "none", "--store", folder).out
+    text, document = told([], "none")
+    assert document is None
+    assert "dumped:" not in text
 
 
 def test_show_tells_under_way_since_when_tensors_find_no_room(command: Callable, tmp_path: Path) -> None:
@@ -221,3 +257,13 @@ def test_settings_of_a_run_that_has_ended_are_wrong_use(command: Callable, run_f
     assert (told.code, told.out) == (2, "")
     assert "only a running one can be changed" in told.err
     assert "key=value" in command("set", "digits", "every", "--store", run_folder).err
+
+
+def test_show_says_the_verdict_of_the_stored_findings_as_the_pages_do(command: Callable, run_folder: Path) -> None:
+    shown = json.loads(command("show", "latest", "--store", run_folder, "--json").out)
+    text = command("show", "latest", "--store", run_folder).out
+    with open_store(str(run_folder)) as store:
+        run = store.find_run("latest")
+        judged = judge(store.findings(run.id), stored_facts(store, run.id))
+    assert (shown["verdict"], shown["verdict_words"]) == (judged.verdict, judged.words) == ("unhealthy", "unhealthy")
+    assert "verdict: unhealthy; mindscope diagnose" in " ".join(text.split())

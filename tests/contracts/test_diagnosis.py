@@ -177,7 +177,8 @@ def test_a_frozen_layer_is_named(name, site):
     model.get_submodule(site).requires_grad_(False)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     found = diagnosis_of_training(model, ADAM(trained, lr=1e-3), data(0), 40)
-    assert causes(found) == [("frozen_parameter", site)]
+    assert [(item.cause, item.site) for item in found.questions] == [("frozen_parameter", site)]
+    assert (found.verdict, causes(found)) == ("healthy", [])
 
 
 def test_a_layer_that_is_declared_frozen_is_taken_for_granted():

@@ -68,3 +68,9 @@ def test_the_catalogue_is_complete_and_sorted():
 def test_the_page_of_the_catalogue_is_current():
     page = Path(__import__("mindscope").__file__).parent / "docs" / "catalogue" / "rules.md"
     assert page.read_text(encoding="utf-8") == rules_page(), "run: python -m mindscope.insight.rule_catalogue"
+
+
+def test_the_page_of_causes_lists_each_cause_once_in_order():
+    page = Path(__import__("mindscope").__file__).parent / "docs" / "causes.md"
+    listed = re.findall(r"^\| `(\w+)` \|", page.read_text(encoding="utf-8"), re.M)
+    assert listed == [*sorted({rule.cause for rule in RULES.values()} - {"unknown"}), "unknown"]

@@ -133,6 +133,17 @@ def test_a_thinned_series_keeps_the_extremes_and_every_non_finite_value(store: S
                 assert set(strange.tolist()) <= set(thin.steps.tolist())
 
 
+def test_a_thinned_series_begins_and_ends_as_the_whole_one(store: Store) -> None:
+    run, reference = write_all(store, walk(5000, layout(3)), batch=500)
+    for site, metric in (("layer.1", "activation/mean"), ("", "scalar/loss")):
+        whole = reference.series(run, site, metric, limit=10**6)
+        for limit in (4, 40, 400):
+            thin = store.series(run, site, metric, limit=limit)
+            assert len(thin.values) <= limit
+            assert thin.steps[[0, -1]].tolist() == whole.steps[[0, -1]].tolist()
+            np.testing.assert_array_equal(thin.values[[0, -1]], whole.values[[0, -1]])
+
+
 def test_scalars_are_series_of_the_root_with_nan_infinite_and_missing_apart(store: Store) -> None:
     run, reference = write_all(store, walk(280, layout(2)))
     for name in ("loss", "learning_rate", "loss_scale"):
@@ -168,8 +179,10 @@ def test_a_matrix_within_its_limit_is_the_values_themselves(store: Store) -> Non
 
 def test_unknown_sites_and_metrics_give_empty_pictures(store: Store) -> None:
     run, _ = write_all(store, walk(3, layout(2)))
-    assert len(store.series(run, "nowhere", "activation/mean").values) == 0
-    assert len(store.series(run, "layer.0", "activation/nothing").values) == 0
+    with pytest.warns(UserWarning, match="no site 'nowhere'"):
+        assert len(store.series(run, "nowhere", "activation/mean").values) == 0
+    with pytest.warns(UserWarning, match="activation/nothing"):
+        assert len(store.series(run, "layer.0", "activation/nothing").values) == 0
     assert len(store.series(run, "layer.0", "activation/mean", call=3).values) == 0
     assert store.matrix(run, "weight/mean").low.shape == (0, 0)
 

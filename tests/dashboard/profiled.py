@@ -7,7 +7,7 @@ from tests.insight.profile.looked import LOOKED
 
 STEPS, SPLIT_EVERY = 60, 5
 PHASES = {"data": 0.05, "forward": 0.01, "backward": 0.02, "optimizer": 0.01}
-SLOW_PHASES = {"data": 0.0, "forward": 0.04, "backward": 0.05, "optimizer": 0.01}
+SLOW_PHASES = {"data": 0.05, "forward": 0.02, "backward": 0.02, "optimizer": 0.01}
 OTHER_S, MONITOR_S = 0.01, 0.001
 #: The one step that takes longer, between two that are split, and the one at which memory is highest.
 LONG_STEP, LONG_S, PEAK_STEP = 32, 1.5, 40

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 from mindscope.dashboard.headline import headline
 from mindscope.dashboard.pages.findings.finding_cards import root_cause_groups
+from mindscope.insight import RunFacts
+from mindscope.storage import Event
 
 from .recorded import BAD_SITE, BAD_STEP, findings
 
@@ -15,9 +17,13 @@ def test_the_first_root_cause_is_the_headline(bad_run):
     assert (said.first.site, said.clean_until) == (BAD_SITE, BAD_STEP - 1)
 
 
-def test_a_run_without_findings_is_healthy_up_to_its_last_step(healthy_run):
-    said = headline(healthy_run, ())
+def test_a_run_without_findings_is_healthy_only_if_it_learned(healthy_run):
+    facts = RunFacts(seen=dict.fromkeys(("scalar/loss", "update", "gradient"), 40), first=[2.3] * 5, newest=[0.4] * 9)
+    assert headline(healthy_run, (), facts=facts).verdict == "No fault found"
+    facts.known.learn_event(Event("loss_input", 0, data={"loss": "cross_entropy", "columns": 10}))
+    said = headline(healthy_run, (), facts=facts)
     assert (said.verdict, said.tone, said.clean_until) == ("Healthy", "good", healthy_run.last_step)
+    assert headline(healthy_run, ()).verdict == "Undetermined"
 
 
 def test_a_run_without_steps_waits(healthy_run):
@@ -25,7 +31,7 @@ def test_a_run_without_steps_waits(healthy_run):
 
 
 def test_a_run_that_failed_without_a_finding_is_not_called_healthy(healthy_run):
-    assert headline(replace(healthy_run, state="failed"), ()).verdict == "Ended early"
+    assert headline(replace(healthy_run, state="failed"), ()).verdict == "Undetermined"
 
 
 def test_no_finding_is_lost_between_the_roots():

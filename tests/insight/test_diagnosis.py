@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mindscope.insight import RULES, Diagnosis, LiveDiagnosis, Recording, diagnose
 from mindscope.insight.diagnosis import concluded
 from mindscope.insight.recording import chain
+from mindscope.insight.verdict import RunFacts
 from mindscope.storage import Block, Finding, Layout, QueueWriter, StepRecord, open_store
 
 MODEL = chain("one:Dense", "relu:ReLU", "two:Dense", "three:Dense", "four:Dense")
@@ -41,7 +42,8 @@ def test_every_example_is_diagnosed_alike_live_and_offline(recording):
 def test_what_a_changed_structure_brings_is_found_since_its_change_live_and_offline(tmp_path, moment):
     late = ("one:Dense", "relu:ReLU", "two:Dense", "three:Dense", "four:Dense", "late:Dense")
     changed = chain(*late, not_stepped=["late.weight"])
-    recording = Recording({"one activation/zeros": (*(1.0,) * 10, *(64.0,) * 10)}, MODEL)
+    series = {"one activation/zeros": (*(1.0,) * 10, *(64.0,) * 10), "late.weight gradient/l2_norm": 1.0}
+    recording = Recording(series, MODEL)
     with open_store("memory:" if moment == "memory" else tmp_path) as store:
         live = LiveDiagnosis()
         writer = QueueWriter(store.begin_run("run"), listeners=(live,))
@@ -111,7 +113,7 @@ def test_a_finding_makes_a_run_unhealthy_however_little_was_recorded():
 
 @pytest.mark.parametrize("state", ["failed", "finished", "running"])
 def test_a_run_that_failed_is_never_healthy_and_says_how_it_ended(state, monkeypatch):
-    monkeypatch.setattr("mindscope.insight.diagnosis.RULES", {})  # no rule is missing: only the end decides
+    monkeypatch.setattr("mindscope.insight.verdict.RULES", {})  # no rule is missing: only the end decides
     with open_store("memory:") as store:
         writer = store.begin_run("run")
         writer.write(list(Recording({"scalar/loss": (2.0, 1.9, 1.8)}, MODEL).records()))
@@ -150,4 +152,5 @@ def test_a_changed_structure_keeps_the_histories_and_says_nothing_twice():
 @pytest.mark.parametrize(("cause", "verdict"), [("watchpoint", "healthy"), ("dead_units", "unhealthy")])
 def test_what_a_person_wanted_to_know_is_no_ill_health(cause, verdict):
     found = Finding("watchpoint/x > 1", cause, "warning", 3, 3, "", "scalar/x", {"value": 2.0}, "", "")
-    assert concluded(Diagnosis("run", "undetermined"), [found], {}, None).verdict == verdict
+    facts = RunFacts("finished", seen=dict.fromkeys(("scalar/loss", "update", "gradient"), 40))
+    assert concluded(Diagnosis("run", "undetermined"), [found], {}, None, facts).verdict == verdict

@@ -148,3 +148,29 @@ def test_an_address_that_is_none_is_refused_before_the_training() -> None:
         load_config(webhook={"url": "file:///etc/passwd"})
     with pytest.raises(InvalidRule, match="must be an address"):
         Webhook(LiveDiagnosis(), "ftp://example.org/x")
+
+
+class Says:
+    """A listener that has one finding, and withdraws it in the next record."""
+
+    def __init__(self) -> None:
+        self.left = ["warning", "info", "info"]
+
+    def begin(self, run: Run, structure: Structure) -> None:
+        pass
+
+    def observe(self, record: StepRecord) -> tuple[Finding, ...]:
+        severity = self.left.pop(0)
+        return (Finding("frozen-parameter", "frozen_parameter", severity, record.step, 0, "fc", "", {}, severity, ""),)
+
+    def end(self) -> tuple[Finding, ...]:
+        return ()
+
+
+def test_a_finding_that_is_withdrawn_is_sent_once_more(server):
+    hook = Webhook(Says(), server.url)
+    hook.begin(Run("run-1", "hooked", "running", 0.0, 0.0), Structure())
+    for step in range(3):
+        hook.observe(StepRecord(step, float(step)))
+    hook.end()
+    assert [body["finding"]["severity"] for body in server.bodies] == ["warning", "info"]

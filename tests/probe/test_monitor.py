@@ -105,6 +105,16 @@ def test_neither_are_names_that_are_none_nor_numbers_beyond_every_float(watched,
     assert not store.events(monitor.run.id, kind="monitor_fault")
 
 
+def test_what_is_logged_after_the_close_is_warned_of_once(watched):
+    monitor, model, optimizer, store = watched
+    train(model, optimizer, 1)
+    monitor.close()
+    with pytest.warns(UserWarning, match=f"run {monitor.run.id} is closed: accuracy and what is logged"):
+        monitor.log(accuracy=0.5)
+    monitor.log(accuracy=0.6)
+    assert "scalar/accuracy" not in store.metrics(monitor.run.id)
+
+
 def test_a_loop_without_an_optimizer_closes_its_steps_by_hand():
     model, store = network(), open_store("memory:")
     with watch(model, store=store) as monitor:

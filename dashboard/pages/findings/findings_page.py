@@ -18,7 +18,7 @@ from ...address import PageAddress, QueryKey
 from ...components.page_parts import coded, empty_state, notice, panel
 from ...components.run_header import run_header, run_picker, run_status
 from ...formatting import count, number, prose, sentence
-from ...headline import headline, headline_of
+from ...headline import headline_of
 from ...page_callbacks import control_keys, follow_run, keep_address
 from ...page_registry import page
 from ...queries.finding_queries import Replay, change_before, muted, replay_condition, rules_run
@@ -90,14 +90,14 @@ def findings_list(reader: Reader, run: Run) -> list[Component]:
         for number, root in enumerate(root_cause_groups(findings, reader.structure(run.id)), start=1)
     ]
     hidden = muted(reader, run.id)
-    shown = boxes or [html.Section(_nothing(run), className="panel")]
+    shown = boxes or [html.Section(_nothing(reader, run), className="panel")]
     return [*shown, _muted_box(hidden)] if hidden else list(shown)
 
 
-def _nothing(run: Run) -> Component:
+def _nothing(reader: Reader, run: Run) -> Component:
     if run.last_step < 0:
         return empty_state("Nothing recorded yet", "Findings appear here as soon as a rule sees something wrong.")
-    now = headline(run, ())
+    now = headline_of(reader, run)
     return empty_state(
         "Nothing wrong found",
         f"No rule has fired in {count(run.last_step + 1, 'step')}." if now.tone == "good" else run.error or "",

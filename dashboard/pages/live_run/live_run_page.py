@@ -161,7 +161,7 @@ def connect_following(app: dash.Dash, reader: Reader) -> None:
             count if news.redraw else no_update,
             count if news.is_slow_due else no_update,
             headline_cards(run, headline_of(reader, run), len(findings)),
-            run_status(run, time.time()),
+            run_status(run, time.time(), reader.training_kind(run.id)),
             follow_style(run),
         )
 
@@ -331,7 +331,7 @@ def layout(reader: Reader, address: PageAddress) -> Component:
     seen = cursor_now(reader, run.id, run.last_step)
     here = filled_address(reader, run, address)
     now = time.time()
-    status = html.Div(run_status(run, now), id=LiveRunIds.status, className="status")
+    status = html.Div(run_status(run, now, reader.training_kind(run.id)), id=LiveRunIds.status, className="status")
     follow = dmc.Switch(
         id=LiveRunIds.follow, checked=True, label="Follow", size="xs", labelPosition="left", style=follow_style(run)
     )

@@ -18,17 +18,27 @@ from ...tensor_access import ForwardHook, HookHandle
 from ..call_order import CallOrder, groups_of, structure_of
 from ..parameter_selection import NewParts, Selection
 from .torch_adoption import Adoption
+from .torch_checks import TorchChecks
+from .torch_closures import without_wrapper
 from .torch_collectives import CommunicationHooks
 from .torch_facts import TorchFacts
-from .torch_hooks import Hook, counts_of
+from .torch_fast_path import FastPath
+from .torch_guard import Guard, GuardedListener
+from .torch_hook_tables import hidden_in
+from .torch_hooks import Hook, TrainingMode, counts_of
+from .torch_later import LaterTrainings
 from .torch_module_hooks import TorchModuleHooks, watch_entrances
 from .torch_operators import TorchTracer
 from .torch_parameters import TorchView, describe, optimizer_infos
 from .torch_patches import add_listener, remove_listener, wake_listener
 from .torch_ranks import watch_ranks
+from .torch_reached import ReachedParameters
+from .torch_rehearsal import Rehearsal
+from .torch_resting import RestingNetworks
 from .torch_sites import ModuleSites, owners_of, parameters_of
+from .torch_targets import TorchTargets
 from .torch_tensors import ACCESS
-from .torch_training import TorchChanges, TorchTraining, without_wrapper
+from .torch_training import TorchChanges, TorchTraining
 
 
 def follow_calls(module_sites: ModuleSites, known: Callable[[], None]) -> CallOrder:
@@ -38,7 +48,7 @@ def follow_calls(module_sites: ModuleSites, known: Callable[[], None]) -> CallOr
         """Register a forward hook that sees keyword arguments among the inputs; none on a hidden module."""
         if not module_sites.is_visible(module):
             return Several(())
-        handle: HookHandle = module_sites.hooked(module).register_forward_hook(
+        handle: HookHandle = hidden_in(module_sites.hooked(module)).register_forward_hook(
             Hook(lambda called, inputs, options, output: hook(called, (inputs, options), output)), with_kwargs=True
         )
         return handle
@@ -72,11 +82,24 @@ class TorchAdapter:
     Args:
         model: The module whose forward is the model's.
         optimizers: Those that step its parameters; none at all means whichever turns out to do so.
+        expected: Optimizers that will probably step its parameters, besides whichever turns out to do so.
+        listed: Modules whose parts are called instead of themselves.
+        has_optimizer: Whether it is known that an optimizer holds parameters of the model; None where it is not.
+        is_called_unseen: Whether backward passes come without a forward that a hook has seen.
     """
 
     checkpoint_suffix = SUFFIX
 
-    def __init__(self, model: object, optimizers: tuple[object, ...] = ()) -> None:
+    def __init__(
+        self,
+        model: object,
+        optimizers: tuple[object, ...] = (),
+        *,
+        expected: tuple[torch.optim.Optimizer, ...] = (),
+        listed: tuple[torch.nn.Module, ...] = (),
+        has_optimizer: bool | None = None,
+        is_called_unseen: bool = False,
+    ) -> None:
         if not isinstance(model, torch.nn.Module):
             raise NotWatchable(f"model must be a torch.nn.Module, got {type(model).__name__}; pass the module itself")
         if isinstance(model, torch.jit.ScriptModule):
@@ -93,7 +116,9 @@ class TorchAdapter:
         self.framework = f"torch {torch.__version__}"
         self.structure_version = 0
         self._optimizers = tuple(without_wrapper(optimizer) for optimizer in optimizers)
-        self._module_sites = ModuleSites(model)
+        self._has_optimizer, self._is_called_unseen = has_optimizer, is_called_unseen
+        self._expected = tuple(without_wrapper(optimizer) for optimizer in expected)
+        self._module_sites = ModuleSites(model, listed=listed)
         self._handles: list[HookHandle] = []
 
     def modules(self) -> Mapping[str, torch.nn.Module]:
@@ -117,17 +142,36 @@ class TorchAdapter:
         self._order = follow_calls(module_sites, self._structure_changes)
         for site, hidden in module_sites.compiled.items():
             recorder.event("compiled", site, modules=hidden)
-        output_hooks = OutputHooks(recorder, ACCESS, partial(getattr, self.model, "training"), counts_of(self.model))
+        mode = TrainingMode()
+        counts = counts_of(self.model, mode)
+        output_hooks = OutputHooks(recorder, ACCESS, partial(getattr, self.model, "training"), counts)
         changed = self._structure_changes
         facts = TorchFacts(
             self.model, module_sites.modules, view, recorder, counts=output_hooks.counts, changed=changed
         )
-        self._handles.append(facts)
+        self._checks = self._checks_of(recorder)
+        checks = (self._checks, TorchTargets(module_sites, recorder))
+        fast_path = FastPath(self._module_sites.modules.values(), module_sites.entrances())
+        self._handles += [fast_path, facts, *checks]
         self._hooks = hooks = TorchModuleHooks(recorder, module_sites, output_hooks, self.model)
         parts = NewParts(module_sites.modules, view, recorder, self._order, facts)
         changes = TorchChanges(self.model, module_sites, view, hooks, parts, changed)
+        self._guard = guard = Guard(recorder)
         self._training = training = TorchTraining(
-            self.model, module_sites, view, recorder, output_hooks, facts=facts, order=self._order, changes=changes
+            self.model,
+            module_sites,
+            view,
+            recorder,
+            output_hooks,
+            facts=facts,
+            order=self._order,
+            changes=changes,
+            checks=checks,
+            fast_path=fast_path,
+            mode=mode,
+            has_optimizer=self._has_optimizer,
+            is_called_unseen=self._is_called_unseen,
+            guard=guard,
         )
         batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
         see_batch = batches.hook() if batches.is_wanted else None
@@ -135,23 +179,25 @@ class TorchAdapter:
             watch_entrances(recorder, module_sites, training.opening, see_batch, may_rest=not hooks.sees_inputs)
         )
         hooks.begin(sites)
-        self._adoption = Adoption(self.model, view, training.steps, recorder, changed)
+        self._adoption = Adoption(self.model, view, training.steps, recorder, changed, guard)
         self._handles.append(self._adoption)
-        self._adoption.take(self._optimizers)
-        self._optimizers = ()  # so that a replaced optimizer and its state can be freed
+        self._adoption.take(self._optimizers, expected=self._expected)
+        self._optimizers = self._expected = ()  # so that a replaced optimizer and its state can be freed
         if recorder.config.nan_trace:
             tracer = TorchTracer(self.model, recorder)
             training.trace(tracer)
             self._handles.append(tracer)
         hooks.watch_inside(sites, named)
         self._join_the_ranks(recorder)
-        add_listener(training)
-        recorder.due.subscribe(lambda: wake_listener(training, not recorder.current.is_idle), of=frozenset())
+        self._listener = listener = GuardedListener(training, guard)
+        add_listener(listener)
+        recorder.due.subscribe(lambda: wake_listener(listener, not recorder.current.is_idle), of=frozenset())
 
     def detach(self) -> None:
         """Remove every hook."""
-        if hasattr(self, "_training"):
-            remove_listener(self._training)
+        if hasattr(self, "_listener"):
+            self._training.end()
+            remove_listener(self._listener)
             self._training.forget()
         for handle in self._handles:
             handle.remove()
@@ -177,21 +223,66 @@ class TorchAdapter:
             self._order, named, optimizer_infos(optimizers), groups=groups_of(optimizers), describe=describe
         )
 
+    def rehearse(self, last: int, look: Callable[..., None], *, freezes: bool) -> Callable[[], bool]:
+        """Repeat one of the steps up to `last` on copies; return what says whether that is over.
+
+        Args:
+            look: Called before each forward of the model.
+            freezes: Whether the script speaks of frozen parameters.
+        """
+        sites = self._module_sites
+        rehearsal = self._checks.rehearsal = Rehearsal(
+            self.model,
+            self.view,
+            self._recorder,
+            last=last,
+            is_compiled=sites.is_compiled,
+            freezes=freezes,
+            kind=lambda: self._training.kind.name,
+        )
+        self._checks.wants_end_of = 0
+        self._handles += [module.register_forward_pre_hook(Hook(look)) for module in sites.entrances()]
+        return lambda: rehearsal.is_over
+
     def save_state(self, path: Path) -> None:
         """Save the model and its optimizers into a file for `torch.load`."""
         save_state(path, self.model, self.view.optimizers)
 
     def forward_begins(self) -> None:
         """Note a call of the model that began before its hooks were attached."""
-        self._training.forward_begins()
+        self._guard(self._training.forward_begins)()
+
+    def backward_begins_late(self, roots: object) -> None:
+        """Note a forward that came before the hooks were attached, and a backward pass that begins from these roots."""
+        self._recorder.expects_activations = False
+        self._guard(self._training.forward_came_before)()
+        self._listener.backward_begins(roots)
+
+    def gradients_asked_late(self, roots: object, inputs: object) -> None:
+        """Do what `backward_begins_late` does for `torch.autograd.grad`."""
+        self._recorder.expects_activations = False
+        self._guard(self._training.forward_came_before)()
+        self._listener.gradients_asked(roots, inputs)
 
     def closure_evaluated(self, optimizer: torch.optim.Optimizer) -> None:
         """Note the first closure evaluation of an optimizer step that began before `attach`."""
-        self._adoption.closure_evaluated(optimizer)
+        self._guard(self._adoption.closure_evaluated)(optimizer)
+
+    def later_trainings(self) -> LaterTrainings | None:
+        """Return what looks at networks that are trained behind this model; None if nobody watches it."""
+        if not hasattr(self, "_listener"):
+            return None
+        return LaterTrainings(self.model, self._recorder, lambda: not self._module_sites.is_compiled)
 
     def step_done(self) -> None:
         """Close the step of a loop without an optimizer."""
         self._training.lifecycle.step_done()
+
+    def _checks_of(self, recorder: Recorder) -> TorchChecks:
+        sites, view = self._module_sites, self.view
+        reached = ReachedParameters(self.model, lambda: view.optimizers)
+        resting = RestingNetworks(sites.modules, lambda: view.optimizers)
+        return TorchChecks(sites, recorder, reached=reached, resting=resting)
 
     def _check_refusal(self, recorder: Recorder) -> None:
         if recorder.refusal == "skip" and any(

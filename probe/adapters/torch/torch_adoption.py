@@ -12,6 +12,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from ...recording.recorder import Recorder
 from ...tensor_access import HookHandle
 from ..call_order import check_belongs
+from .torch_guard import Guard
 from .torch_parameters import TorchView
 from .torch_sites import parameters_of
 from .torch_training import TorchStepHooks
@@ -33,6 +34,7 @@ class Adoption:
     Args:
         steps: The hooks to attach.
         adopted: Called for each optimizer that has been hooked.
+        guard: Keeps exceptions of the hooks from the training.
     """
 
     def __init__(
@@ -42,8 +44,10 @@ class Adoption:
         steps: TorchStepHooks,
         recorder: Recorder,
         adopted: Callable[[], None],
+        guard: Guard,
     ) -> None:
         self._model, self._view, self._steps, self._adopted = model, view, steps, adopted
+        self._guard = guard
         self._recorder = recorder
         self._handles: list[HookHandle] = []
         self._hooks: dict[int, tuple[HookHandle, ...]] = {}
@@ -52,8 +56,8 @@ class Adoption:
         self._strangers: WeakSet[Optimizer] = WeakSet()
         self._has_reported = False
 
-    def take(self, optimizers: tuple[Optimizer, ...]) -> None:
-        """Watch these optimizers; without any, watch those that begin to step the model.
+    def take(self, optimizers: tuple[Optimizer, ...], *, expected: tuple[Optimizer, ...] = ()) -> None:
+        """Watch these optimizers; without any, watch those that are expected and those that begin to step the model.
 
         Raises:
             NotWatchable: One of them has no parameter of the model.
@@ -61,7 +65,10 @@ class Adoption:
         for optimizer in optimizers:
             check_belongs(optimizer, self._model.parameters(), self._model)
             self._adopt(optimizer)
-        self._handles.append(register_optimizer_step_pre_hook(self._look if optimizers else self._perhaps_adopt))
+        for optimizer in expected:
+            self._adopt(optimizer)
+        guarded = self._guard(self._look if optimizers else self._perhaps_adopt)
+        self._handles.append(register_optimizer_step_pre_hook(guarded))
 
     def closure_evaluated(self, optimizer: Optimizer) -> None:
         """Note the first closure evaluation of an optimizer whose step began before the model was watched."""
@@ -124,8 +131,11 @@ class Adoption:
 
     def _adopt(self, optimizer: Optimizer) -> None:
         self._view.optimizers.append(optimizer)
-        before = optimizer.register_step_pre_hook(self._steps.before)
-        self._hooks[id(optimizer)] = (before, optimizer.register_step_post_hook(self._steps.after))
+        before, after = self._guard(self._steps.before), self._guard(self._steps.after)
+        self._hooks[id(optimizer)] = (
+            optimizer.register_step_pre_hook(before),
+            optimizer.register_step_post_hook(after),
+        )
         self._adopted()
 
     def _drop(self, optimizer: Optimizer) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import get_ident
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import ml_dtypes
 import numpy as np
@@ -17,6 +17,7 @@ from ...facts import Facts
 from ...facts.loss_facts import LossCall, some_of
 from ...recording.recorder import Recorder
 from ...tensor_access import Tensor, Unsupported
+from .torch_hooks import Hook
 from .torch_parameters import TorchView, memory_of
 from .torch_patches import add_call_listener, remove_call_listener, wake_call_listener
 from .torch_sites import owners_of
@@ -186,8 +187,21 @@ def rows_of(name: str, tensor: Tensor) -> Tensor:
 _MOST_LABELS: Final = 1 << 20
 
 
+class LossListener(Protocol):
+    """Who else wants to hear of losses."""
+
+    is_looking: bool
+
+    def loss_called(self, name: str, input_: Any, target: Any) -> None:
+        """Note a loss function that is called with gradients."""
+
+
 class TorchFacts:
-    """The facts of one torch model; listens to the process for those that no hook reports."""
+    """The facts of one torch model; listens to the process for those that no hook reports.
+
+    Attributes:
+        kind: Wants to hear of losses as well.
+    """
 
     def __init__(
         self,
@@ -203,10 +217,11 @@ class TorchFacts:
         self._mine: frozenset[int] = frozenset()
         self._limit: tuple[float, bool] | None = None
         self._is_loss = self._is_looked = False
+        self.kind: LossListener | None = None
         self.facts = Facts(recorder, TorchSource(model, modules, view), counts=counts, changed=changed)
         self._handle = None
         if recorder.config.causality:
-            self._handle = model.register_forward_pre_hook(self.facts.sample, with_kwargs=True)
+            self._handle = model.register_forward_pre_hook(Hook(self.facts.sample), with_kwargs=True)
         add_call_listener(self)
         recorder.due.subscribe(lambda: wake_call_listener(self, not recorder.current.is_idle), of=frozenset())
 
@@ -229,6 +244,8 @@ class TorchFacts:
         if self._recorder.current.thread != get_ident():
             return
         self._is_loss, self._is_looked = True, False
+        if self.kind is not None and self.kind.is_looking:
+            self.kind.loss_called(name, input_, target)
         if input_.layout is not torch.strided or not facts.is_listening or is_aside() or not facts.losses.is_due(name):
             return
         is_away = may_travel(input_) and self._recorder.device_results.accepts_requests

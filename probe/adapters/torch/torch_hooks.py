@@ -22,7 +22,10 @@ from .torch_tensors import CODES
 
 #: Its flag says whether torch exports; `is_compiling` says both, at twice the cost, which every module pays.
 compiler = vars(torch.compiler)
+is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", bool)  # since torch 2.7
 is_traced = torch._C._get_tracing_state  # by `torch.jit.trace`, whose tensors have no sizes to read
+#: Inside of a transformation of `torch.func`, such as vmap, tensors and parameters only stand for others.
+is_transformed: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 
 
 class Hook:
@@ -38,8 +41,8 @@ class Hook:
         self._work = work
 
     def __call__(self, *arguments: Any) -> None:
-        """Do the hook's work, unless torch is compiling."""
-        if not (is_dynamo_compiling() or compiler.get("_is_compiling_flag") or is_traced()):
+        """Do the hook's work, unless torch is compiling or transforming the function that calls the module."""
+        if not (is_dynamo_compiling() or compiler.get("_is_compiling_flag") or is_traced() or is_transformed()):
             self._work(*arguments)
 
     def __deepcopy__(self, _memo: object) -> Callable[..., None]:
@@ -66,10 +69,11 @@ class OpeningHook(Hook):
     def __call__(self, *arguments: Any) -> None:
         """Note that the forward begins, or that a compiled one runs."""
         if is_compiling():
-            if torch.is_grad_enabled():
+            if torch.is_grad_enabled() and not is_exporting():  # a graph for elsewhere must keep nothing of ours
                 self.was_compiled = True
             return
-        self._work(*arguments)
+        if not is_transformed():
+            self._work(*arguments)
 
 
 class ForwardHandle:
@@ -96,11 +100,24 @@ class ForwardHandle:
 _Tensor, _is_grad_enabled = torch.Tensor, torch.is_grad_enabled
 
 
-def counts_of(model: Any) -> Callable[[], bool]:
+class TrainingMode:
+    """The mode that the model is trained in.
+
+    Attributes:
+        is_evaluation: Whether the newest steps were trained in evaluation mode.
+    """
+
+    __slots__ = ("is_evaluation",)
+
+    def __init__(self) -> None:
+        self.is_evaluation = False
+
+
+def counts_of(model: Any, mode: TrainingMode) -> Callable[[], bool]:
     """Return what tells whether a forward of the model that runs now is one of the training."""
 
     def counts() -> bool:
-        if not (_is_grad_enabled() and model.training) or is_aside():
+        if not (_is_grad_enabled() and (model.training or mode.is_evaluation)) or is_aside():
             return False
         return current_graph_task_id() == -1 or is_recording()
 
@@ -144,7 +161,8 @@ class OutputHook(Hook):
             except Exception:  # noqa: BLE001  the longer way meets it again and knows what to say
                 code = None
         if code is None:
-            self._work(module, inputs, output)
+            if not is_transformed():
+                self._work(module, inputs, output)
             return
         try:  # from here on as `OutputHooks` does
             stamp = current.stamp

@@ -9,6 +9,7 @@ from ...hooks.input_hooks import InputHooks
 from ...hooks.output_hooks import OutputHooks
 from ...hooks.parameter_hooks import watch_local_gradients, watch_micro_batches
 from ...recording.recorder import Recorder
+from .torch_hook_tables import hidden_in
 from .torch_hooks import ForwardHandle, Hook, OpeningHook, OutputHook
 from .torch_quantities import watch_quantities
 from .torch_sites import ModuleSites
@@ -85,7 +86,7 @@ class TorchModuleHooks:
         """Register the hooks of a site; again, they come before those that others have registered since."""
         if is_again:  # which is only where there is one
             return self._handles[site].put_back()
-        module = self._module_sites.hooked(self._module_sites.modules[site])
+        module = hidden_in(self._module_sites.hooked(self._module_sites.modules[site]))
         after = self._handles[site] = ForwardHandle(module, OutputHook(self._output_hooks, site, self._model))
         if not self.sees_inputs:
             return after
@@ -115,9 +116,9 @@ def watch_entrances(
         may_rest: False where hooks of ours on the same modules stay on, which these must come before.
     """
     entrances, due = [*module_sites.entrances()], recorder.due
-    hooks: list[tuple[Hook, bool]] = [(opening, False)]
+    hooks: list[tuple[Hook, bool]] = [(opening, True)]
     if batches is not None:
-        hooks.append((Hook(batches), True))
+        hooks.append((Hook(batches if len(entrances) == 1 else _of_data(batches)), True))
     resting = RestingHooks(
         [_put(entrance, hook, has_keywords) for entrance in entrances for hook, has_keywords in hooks],
         is_needed=lambda: not due.is_idle_for_long,
@@ -128,8 +129,21 @@ def watch_entrances(
     return resting
 
 
+def _of_data(batches: Callable[..., None]) -> Callable[..., None]:
+    """Return the hook for networks that are called one after the other: what one gives the next is no batch."""
+
+    def see(module: Any, inputs: Any, keywords: Mapping[str, Any]) -> None:
+        is_made = any(getattr(value, "grad_fn", None) is not None for value in (*inputs, *keywords.values()))
+        if not is_made:
+            batches(module, inputs, keywords)
+
+    return see
+
+
 def _put(entrance: Any, hook: Hook, has_keywords: bool) -> Put:
-    return lambda is_again: entrance.register_forward_pre_hook(hook, with_kwargs=has_keywords, prepend=is_again)
+    return lambda is_again: hidden_in(entrance).register_forward_pre_hook(
+        hook, with_kwargs=has_keywords, prepend=is_again
+    )
 
 
 def _are_ours_alone(modules: Sequence[Any]) -> bool:

@@ -17,6 +17,7 @@ from ...nan_trace import NanTrace
 from ...quantities.operator_log import Allocation, OperatorLog, OperatorSpan
 from ...recording.recorder import Recorder
 from ...user_line import user_line
+from .torch_hook_tables import hidden_in
 from .torch_hooks import Hook
 from .torch_sites import ModuleSites
 from .torch_tensors import place_of
@@ -118,7 +119,7 @@ class TorchTracer:
         self._module_sites = ModuleSites(model)
         self._sites: dict[str, Several] = {}
         self._follow(self._module_sites.modules)
-        begin = model.register_forward_pre_hook(Hook(self._begin))
+        begin = hidden_in(model).register_forward_pre_hook(Hook(self._begin))
         self._model = Several([begin, model.register_forward_hook(Hook(self._end), always_call=True)])
 
     def remove(self) -> None:
@@ -154,7 +155,7 @@ class TorchTracer:
                 self._sites.pop(site).remove()
             if site in modules and self._module_sites.is_visible(modules[site]):
                 module = self._module_sites.hooked(modules[site])
-                before = module.register_forward_pre_hook(Hook(self._entering(site)), prepend=True)
+                before = hidden_in(module).register_forward_pre_hook(Hook(self._entering(site)), prepend=True)
                 self._sites[site] = Several([before, module.register_forward_hook(Hook(self._left), always_call=True)])
 
     def _entering(self, site: str) -> Callable[[object, object], None]:
@@ -231,10 +232,10 @@ class TorchOperators:
         self._step = -1
         self._marks: list[record_function] = []
         entrance = hooked(modules[""])
-        self._handles = [entrance.register_forward_pre_hook(Hook(self._forward_begins))]
+        self._handles = [hidden_in(entrance).register_forward_pre_hook(Hook(self._forward_begins))]
         for site, module in modules.items():
             hooked_module = hooked(module)
-            self._handles.append(hooked_module.register_forward_pre_hook(Hook(self._entering(site))))
+            self._handles.append(hidden_in(hooked_module).register_forward_pre_hook(Hook(self._entering(site))))
             self._handles.append(hooked_module.register_forward_hook(Hook(self._leave), always_call=True))
         self._handles.append(register_optimizer_step_post_hook(self._stepped))
 

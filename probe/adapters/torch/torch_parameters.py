@@ -62,8 +62,10 @@ def _is_uninitialized(parameter: Tensor) -> bool:
 
 
 def memory_of(parameter: Tensor) -> int:
-    """Return the address of the values; the parameter's own number if it has none."""
-    return id(parameter) if _is_uninitialized(parameter) else int(parameter.data_ptr()) or id(parameter)
+    """Return the address of the values; the parameter's own number if it has none, or stands for another."""
+    if _is_uninitialized(parameter) or torch._C._functorch.is_functorch_wrapped_tensor(parameter):
+        return id(parameter)
+    return int(parameter.data_ptr()) or id(parameter)
 
 
 #: Tensors of a slot that is a list or a mapping (our choice: more than a tensor has dimensions); a longer list is a

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import update_wrapper
+from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -11,6 +12,8 @@ import torch
 from torch.nn import functional
 from torch.nn.utils import clip_grad
 from torch.utils import checkpoint
+
+from ...aside import is_aside
 
 _Listener = TypeVar("_Listener")
 _Result = TypeVar("_Result")
@@ -109,6 +112,25 @@ def _nearest() -> CodeType | None:
     return None
 
 
+#: Frames above torch's that tell two callers of `backward` apart. Our choice.
+_MOST_CALLERS: Final = 8
+_FOLDERS: Final = (str(Path(torch.__file__).parent), str(Path(__file__).parents[3] / "probe"))
+
+
+def calling_place() -> int:
+    """Return a number of the place that calls torch now: the same in every turn of a loop, another on another line."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_FOLDERS):
+        frame = frame.f_back
+    place = 0
+    for _ in range(_MOST_CALLERS):
+        if frame is None:
+            break
+        place = hash((place, id(frame.f_code), frame.f_lasti))
+        frame = frame.f_back
+    return place
+
+
 class TrainingListener(Protocol):
     """A listener to backward passes and loss scalers of the process, whichever model they belong to."""
 
@@ -124,6 +146,12 @@ class TrainingListener(Protocol):
 
     def around_backward(self, roots: object) -> Sequence[AbstractContextManager[object]]:
         """Return the contexts in which this backward pass runs."""
+
+    def gradients_asked(self, roots: object, inputs: object, create_graph: bool) -> None:
+        """Note that `torch.autograd.grad` is about to differentiate these tensors with respect to the inputs."""
+
+    def gradients_given(self, inputs: object, gradients: object) -> None:
+        """Note that it has, and what came out, as `torch.autograd.grad` returns it."""
 
     def loss_scaled(self, loss: object, scaled: object, scaler: torch.amp.GradScaler) -> None:
         """Note that a loss scaler has multiplied a loss."""
@@ -160,6 +188,26 @@ def _watched_backward(original: Callable[..., _Result]) -> Callable[..., _Result
     return backward
 
 
+#: Place of `create_graph` behind the outputs and inputs of `torch.autograd.grad`.
+_CREATE_GRAPH: Final = 2
+
+
+def _watched_grad(original: Callable[..., _Result]) -> Callable[..., _Result]:
+    def grad(outputs: object, inputs: object, *arguments: object, **options: object) -> _Result:
+        is_plain = _awake_trainings and isinstance(inputs, torch.Tensor | list | tuple)  # a generator is read once
+        if not is_plain or current_graph_task_id() != -1 or is_aside():
+            return original(outputs, inputs, *arguments, **options)
+        has_graph = bool(options.get("create_graph", arguments[_CREATE_GRAPH] if len(arguments) > _CREATE_GRAPH else 0))
+        for listener in tuple(_awake_trainings):
+            listener.gradients_asked(outputs, inputs, has_graph)
+        result = original(outputs, inputs, *arguments, **options)
+        for listener in tuple(_awake_trainings):
+            listener.gradients_given(inputs, result)
+        return result
+
+    return grad
+
+
 def _watched_scale(original: Callable[..., _Result]) -> Callable[..., _Result]:
     def scale(self: torch.amp.GradScaler, outputs: object) -> _Result:
         scaled = original(self, outputs)
@@ -186,6 +234,7 @@ def _watched_step(original: Callable[..., _Result]) -> Callable[..., _Result]:
 
 def _patch_training() -> None:
     _training_patches.put(torch.autograd, "backward", _watched_backward)
+    _training_patches.put(torch.autograd, "grad", _watched_grad)
     _training_patches.put(torch.amp.GradScaler, "scale", _watched_scale)
     _training_patches.put(torch.amp.GradScaler, "step", _watched_step)
 
@@ -237,13 +286,18 @@ def _announcing(
     return around
 
 
+#: Arguments of `ctc_loss` behind the targets, which torch's own module gives by position.
+_OF_CTC = ("input_lengths", "target_lengths", "blank", "reduction", "zero_infinity")
+
+
 def _report_loss(name: str) -> Callable[..., None]:
     def report(*arguments: object, **options: object) -> None:
         values = list(arguments[:2])
         input_ = values[0] if values else options.get("input")
         target = values[1] if len(values) > 1 else options.get("target")
+        named = options if name != "ctc_loss" else {**dict(zip(_OF_CTC, arguments[2:], strict=False)), **options}
         for listener in tuple(_awake_calls):
-            listener.loss_called(name, input_, target, options)
+            listener.loss_called(name, input_, target, named)
 
     return report
 
@@ -283,3 +337,24 @@ add_call_listener, remove_call_listener, wake_call_listener = (
     _call_patches.remove,
     _call_patches.wake,
 )
+
+
+class EarlyLosses:
+    """Replaces the loss functions before a script imports them, so that they report also under names of its own."""
+
+    def __init__(self) -> None:
+        add_call_listener(self)
+        wake_call_listener(self, False)
+
+    def stop(self) -> None:
+        """Restore them, unless somebody still listens."""
+        remove_call_listener(self)
+
+    def loss_called(self, name: str, input_: object, target: object, options: dict[str, object]) -> None:
+        """Do nothing."""
+
+    def loss_returned(self, result: object, options: dict[str, object]) -> None:
+        """Do nothing."""
+
+    def gradients_clipped(self, parameters: object, limit: float, norm: torch.Tensor | None) -> None:
+        """Do nothing."""

@@ -17,6 +17,7 @@ from ...hooks.unit_hooks import unit_hooks
 from ...quantities.attention_statistics import MOST_HEADS, MOST_QUERIES, spread, within
 from ...recording.recorder import Recorder
 from ...tensor_access import ForwardHook, HookHandle
+from .torch_hook_tables import hidden_in
 from .torch_hooks import Hook
 from .torch_operators import Hooked, TorchOperators
 from .torch_tensors import ACCESS, array_of, is_remote, may_travel
@@ -159,7 +160,7 @@ def watch_quantities(
         yield TorchOperators(recorder, modules, counts, hooked)
 
     def register(module: torch.nn.Module, hook: ForwardHook) -> HookHandle:
-        handle: HookHandle = hooked(module).register_forward_hook(Hook(hook))
+        handle: HookHandle = hidden_in(hooked(module)).register_forward_hook(Hook(hook))
         return handle
 
     yield from QuantityHooks(recorder, ACCESS, counts, register).attach(modules)
@@ -190,7 +191,7 @@ def _units(
 ) -> dict[str, list[Put]]:
     def put(module: torch.nn.Module, work: ForwardHook) -> Put:
         hook = Hook(work)
-        return lambda is_again: hooked(module).register_forward_hook(hook, prepend=is_again)
+        return lambda is_again: hidden_in(hooked(module)).register_forward_hook(hook, prepend=is_again)
 
     return {site: [put(modules[site], work)] for site, work in unit_hooks(recorder, ACCESS, counts, modules)}
 
@@ -202,7 +203,7 @@ def _attention(
         module = hooked(modules[site])
         enter, leave = Hook(calls.entering(site, modules[site])), Hook(calls.leaving(site))
         return [
-            lambda is_again: module.register_forward_pre_hook(enter, prepend=is_again),
+            lambda is_again: hidden_in(module).register_forward_pre_hook(enter, prepend=is_again),
             lambda is_again: module.register_forward_hook(leave, always_call=True, prepend=is_again),
         ]
 

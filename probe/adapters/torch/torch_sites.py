@@ -4,12 +4,13 @@
 The sites stay what they were: a run of a compiled model can be compared with one of the model itself.
 """
 
-import gc
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from operator import attrgetter, methodcaller
 
 import torch
+
+from .process_objects import objects_of
 
 _WRAPPERS = ("_orig_mod", "_checkpoint_wrapped_module")
 _parts_of, _values_of = attrgetter("_modules"), methodcaller("values")
@@ -17,6 +18,9 @@ _parts_of, _values_of = attrgetter("_modules"), methodcaller("values")
 
 class ModuleSites:
     """The modules of a model by site.
+
+    Args:
+        listed: Modules whose parts are called instead of themselves.
 
     Attributes:
         modules: The modules themselves, never a wrapper.
@@ -26,8 +30,8 @@ class ModuleSites:
             since.
     """
 
-    def __init__(self, model: torch.nn.Module) -> None:
-        self._model = model
+    def __init__(self, model: torch.nn.Module, *, listed: tuple[torch.nn.Module, ...] = ()) -> None:
+        self._model, self._listed = model, listed
         self.modules: dict[str, torch.nn.Module] = {}
         self.compiled: dict[str, int] = {}
         self.look()
@@ -40,6 +44,7 @@ class ModuleSites:
     def look(self) -> frozenset[str]:
         """Update `modules`; return the sites whose module is new, gone or replaced."""
         before = dict(self.modules)
+        self._part_sites: dict[int, str] | None = None
         self.modules.clear()
         self.compiled.clear()
         self._outermost: dict[int, torch.nn.Module] = {}
@@ -65,6 +70,14 @@ class ModuleSites:
                 self.compiled[site] = len(inside)
                 self._hidden.update(id(hidden) for hidden in inside)
 
+    def part(self, called: torch.nn.Module) -> str:
+        """Return the site of a module of a model that only lists its parts; of any other the empty one."""
+        if self._part_sites is None:
+            entrances = {id(entrance) for entrance in self.entrances()} if _is_a_list(self.modules[""]) else set()
+            named = ((id(self.hooked(module)), site) for site, module in self.modules.items())
+            self._part_sites = {number: site for number, site in named if number in entrances}
+        return self._part_sites.get(id(called), "")
+
     def hooked(self, module: torch.nn.Module) -> torch.nn.Module:
         """Return the module that takes the hooks: the outermost wrapper, whose call is never compiled away."""
         return self._outermost.get(id(module), module)
@@ -79,22 +92,21 @@ class ModuleSites:
         A model with a `training_step` may call its parts there instead of itself.
         """
         model = self.modules[""]
-        calls_parts = hasattr(model, "training_step") or _is_a_list(model)
-        waiting = [*model.children()] if calls_parts else []
-        if not _is_a_list(model):
-            yield self.hooked(model)
+        waiting = [model]
         while waiting:
             module = waiting.pop(0)
-            if _is_a_list(module):
-                waiting += module.children()
-            else:
+            is_a_list = _is_a_list(module)
+            if not is_a_list:
                 yield self.hooked(module)
+            has_called_parts = module is model and hasattr(model, "training_step")
+            if is_a_list or has_called_parts or any(module is listed for listed in self._listed):
+                waiting += module.children()
 
 
 def models_beside(model: torch.nn.Module) -> list[str]:
     """Return the classes of the process's other models: outermost modules with trainable parameters."""
     inside = {id(module) for module in model.modules()}
-    objects = (item for item in gc.get_objects() if issubclass(type(item), torch.nn.Module) and id(item) not in inside)
+    objects = (item for item in objects_of(torch.nn.Module) if id(item) not in inside)
     trained = [module for module in objects if any(parameter.requires_grad for parameter in module.parameters())]
     parts = {id(part) for module in trained for part in module.modules() if part is not module}
     around = [

@@ -65,16 +65,35 @@ def is_any_remote(tensors: Sequence[torch.Tensor | None]) -> bool:
     return is_any_taken_for_remote or any(map(getattr, tensors, repeat("is_cuda"), repeat(False)))
 
 
+#: Elements up to which a sparse tensor is read as the dense one that it stands for: 256 MB in float32, for as long as
+#: it is read (our choice).
+_SPARSE_ELEMENTS: Final = 1 << 26
+
+
+def dense(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the dense tensor that a sparse one stands for, such as the gradient of a sparse embedding.
+
+    Raises:
+        Unsupported: It is of another layout than coordinates, or too large.
+    """
+    if tensor.layout is not torch.sparse_coo or tensor.numel() > _SPARSE_ELEMENTS:
+        size = f" of {tensor.numel():,} elements" if tensor.layout is torch.sparse_coo else ""
+        layout = str(tensor.layout).removeprefix("torch.")
+        raise Unsupported(f"{layout} tensors{size} are not supported, only dense ones are")
+    return tensor.detach().to_dense()
+
+
 def remote(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return this rank's part of a tensor on a CUDA device; None of any other tensor.
 
     Raises:
-        Unsupported: It is sparse, quantized or complex, or lies in the memory of a CUDA graph that is being recorded.
+        Unsupported: It is sparse and large, quantized or complex, or lies in the memory of a CUDA graph that is being
+            recorded.
     """
     if not (tensor.is_cuda or is_any_taken_for_remote):  # `is_remote`, without a call
         return None
     if tensor.layout is not torch.strided:
-        raise Unsupported(f"{str(tensor.layout).removeprefix('torch.')} tensors are not supported, only dense ones are")
+        tensor = dense(tensor)
     if tensor.is_complex() or tensor.is_quantized:
         raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported, only real ones are")
     if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
@@ -105,11 +124,12 @@ def place_of(tensor: torch.Tensor) -> tuple[Place, torch.Tensor]:
     or float64. Of a tensor that several ranks share the part of this rank is meant.
 
     Raises:
-        Unsupported: The tensor is sparse, quantized or complex, or only stands for one, as under `torch.func`.
+        Unsupported: The tensor is sparse and large, quantized or complex, or only stands for one, as under
+            `torch.func`.
     """
     code = CODES.get(tensor.dtype)
     if tensor.layout is not torch.strided:
-        raise Unsupported(f"{str(tensor.layout).removeprefix('torch.')} tensors are not supported, only dense ones are")
+        tensor = dense(tensor)
     try:
         if (
             code is not None
@@ -229,3 +249,16 @@ ACCESS = Access(
     copied=methodcaller("clone"),
     plain=plain_place,
 )
+
+
+def only_scalar(roots: Any) -> Any:
+    """Return the only root of a backward pass if it has one element; else None."""
+    root = roots if isinstance(roots, torch.Tensor) else roots[0] if len(roots) == 1 else None
+    return None if root is None or root.numel() != 1 else root
+
+
+def only_plain(roots: Any) -> Any:
+    """Return the value if it is a single one that can be read: no stand-in of a transformation of functions."""
+    root = only_scalar(roots)
+    is_readable = type(root) is torch.Tensor and not torch._C._functorch.is_functorch_wrapped_tensor(root)
+    return root if is_readable else None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial, wraps
+from functools import partial
 from threading import get_ident
 from typing import Any
 from weakref import ref
@@ -18,54 +18,23 @@ from ..call_order import CallOrder
 from ..parameter_selection import NewParts
 from ..step_lifecycle import StepLifecycle
 from . import torch_tensors as tensors
+from .torch_checks import TorchChecks
+from .torch_closures import Arguments, closure_of, with_report
 from .torch_facts import TorchFacts
-from .torch_hooks import OpeningHook
+from .torch_fast_path import FastPath
+from .torch_guard import Guard
+from .torch_hand_steps import HandSteps
+from .torch_hooks import OpeningHook, TrainingMode
+from .torch_kind import TorchKind
+from .torch_learners import Learners
 from .torch_module_hooks import TorchModuleHooks
 from .torch_operators import TorchTracer
 from .torch_parameters import TorchView
-from .torch_patches import current_graph_task_id, is_first_of_two
+from .torch_patches import calling_place, current_graph_task_id, is_first_of_two
 from .torch_ranks import TorchRanks
 from .torch_sites import ModuleSites, parameters_of
-from .torch_tensors import is_remote, remote
-
-#: What an optimizer's `step` is called with, itself the first of them.
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-
-
-def closure_of(arguments: Sequence[Any], options: Mapping[str, Any]) -> Callable[[], Any] | None:
-    """Return the closure that an optimizer's `step` is called with; None if it has none."""
-    return arguments[1] if len(arguments) > 1 else options.get("closure")
-
-
-def with_report(arguments: tuple[Any, ...], options: dict[str, Any], report: Callable[[], object]) -> Arguments:
-    """Return arguments with a closure that calls `report` after its first evaluation; they have a closure."""
-    closure = closure_of(arguments, options)
-    assert closure is not None, "asked for where there is a closure"
-    reporting = _reporting_once(closure, report)
-    if len(arguments) > 1:
-        return (arguments[0], reporting, *arguments[2:]), options
-    return arguments, {**options, "closure": reporting}
-
-
-def _reporting_once(closure: Callable[[], Any], report: Callable[[], object]) -> Callable[[], Any]:
-    is_first = True
-
-    @wraps(closure)
-    def evaluate() -> Any:
-        nonlocal is_first
-        loss = closure()
-        if is_first:
-            is_first = False
-            report()
-        return loss
-
-    return evaluate
-
-
-def without_wrapper(optimizer: Any) -> Any:
-    """Return the optimizer that steps: inside of the one that Hugging Face's Accelerate, for one, puts around it."""
-    inner = getattr(optimizer, "optimizer", None)
-    return without_wrapper(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
+from .torch_targets import TorchTargets
+from .torch_tensors import is_remote, only_plain, only_scalar, remote
 
 
 class TorchStepHooks:
@@ -159,7 +128,7 @@ class TorchLosses:
         is_plain = type(roots) is torch.Tensor and roots.is_cpu and not tensors.is_any_taken_for_remote
         if is_plain and self._unscaled is None and roots.numel() == 1:
             return float(roots.item())
-        root = _only(roots)
+        root = only_scalar(roots)
         if root is None or (is_remote(root) and "loss" not in self._recorder.current.due):
             return None
         if self._unscaled is not None and self._unscaled[0]() is root:
@@ -170,7 +139,7 @@ class TorchLosses:
     def known(self, roots: Any) -> float | None:
         """Return the loss for who reads every value anyway: a device is waited for."""
         loss = self.loss_of(roots)
-        return float(_only(roots).detach()) if callable(loss) else loss
+        return float(only_scalar(roots).detach()) if callable(loss) else loss
 
     def _value_of(self, scalar: Tensor) -> float | LateScalar:
         away = remote(scalar)
@@ -180,11 +149,6 @@ class TorchLosses:
             if away is not None and device_results.accepts_requests
             else float(scalar.item())
         )
-
-
-def _only(roots: Any) -> Any:
-    root = roots if isinstance(roots, torch.Tensor) else roots[0] if len(roots) == 1 else None
-    return None if root is None or root.numel() != 1 else root
 
 
 #: Due steps between two looks for changed modules when no forward was seen to begin.
@@ -220,6 +184,13 @@ class TorchChanges:
     def modules_changed(self) -> None:
         """Watch new modules before the forward that begins reaches them."""
         self._take_in(self._counts[1])
+
+    def weights_may_be_others(self) -> None:
+        """Watch the tensors that stand in for the parameters now, as in `functional_call`."""
+        first = next(iter(self.named.values()), None)
+        now = next((one for _, one in parameters_of(self._model)), None)
+        if first is not None and now is not None and now is not first and now.is_leaf:
+            self._take_in(self._counts[1])
 
     def before_step(self) -> None:
         """Watch modules and parameters that have joined since the previous step."""
@@ -269,17 +240,34 @@ class TorchTraining:
         facts: TorchFacts,
         order: CallOrder,
         changes: TorchChanges,
+        checks: Sequence[TorchChecks | TorchTargets],
+        fast_path: FastPath,
+        mode: TrainingMode,
+        has_optimizer: bool | None,
+        is_called_unseen: bool,
+        guard: Guard,
     ) -> None:
+        self._checks, self._fast_path, self._mode = checks, fast_path, mode
+        self._unopened: float | LateScalar | None = None
         self._model, self._module_sites, self._view, self._recorder = model, module_sites, view, recorder
-        self._current, self._order, self._changes = recorder.current, order, changes
+        self._current, self._order, self._changes, self._unseen = recorder.current, order, changes, is_called_unseen
         self._facts, self._counts = facts.facts, output_hooks.counts
         self._is_usual = recorder.config.record == "training"
         self._losses = TorchLosses(recorder)
         self.lifecycle = StepLifecycle(
-            recorder, view, output_hooks, before_step=self._before_step, at_end=self._step_ends
+            recorder,
+            view,
+            output_hooks,
+            before_step=self._before_step,
+            at_end=self._step_ends,
         )
+        self._learners = Learners(recorder, view, self.lifecycle)
+        self.kind = TorchKind(recorder, view, self._learners)
+        facts.kind = self.kind
+        self._learners.changed = self.kind.learners_changed
+        self._hand_steps = HandSteps(recorder, view, self.lifecycle, module_sites.modules, has_optimizer=has_optimizer)
         self.steps = TorchStepHooks(self.lifecycle, view, recorder)
-        self.opening = OpeningHook(self._forward_opens)
+        self.opening = OpeningHook(guard(self._forward_opens))
         self._tracer: TorchTracer | None = None
         self.wraps_backward = False
         self.ranks: tuple[TorchRanks, ...] = ()
@@ -293,22 +281,54 @@ class TorchTraining:
         """Forget the loss that was scaled last."""
         self._losses.forget()
 
-    def forward_begins(self) -> None:
-        """Note that the model is called."""
+    def end(self) -> None:
+        """Close the last step of a training that writes its weights itself."""
+        self.kind.remove()
+        if not self._view.optimizers and not self._current.is_idle and self._hand_steps.is_watching:
+            self._hand_steps.end()
+
+    def forward_begins(self, called: Any = None) -> None:
+        """Note that the model is called.
+
+        Args:
+            called: The part of it that is, where the model only lists its parts.
+        """
         is_recording = torch.is_grad_enabled()  # outside of a backward pass, where nothing is computed again
+        if self._fast_path.has_layers:
+            self._fast_path.forward_begins(is_recording=is_recording, is_training=self._model.training)
+        if not self._view.optimizers and is_recording and not is_aside():
+            self._look_at_weights()
         if not self._current.is_idle and self._facts.is_listening and not is_aside():
-            self._facts.modes.forward_begins(is_recording)
-        is_training = is_recording and self._model.training and not is_aside()
+            part = "" if called is None or called is self._model else self._module_sites.part(called)
+            self._facts.modes.forward_begins(is_recording, part)
+            if is_recording:
+                self._facts.accumulation.is_after_forward = True
+        is_training = is_recording and not is_aside()
+        if self._model.training:
+            self._mode.is_evaluation = self._mode.is_evaluation and not is_training
+        else:
+            is_training = is_training and self._mode.is_evaluation
         self.lifecycle.forward_opens(counts=is_training if self._is_usual else self._counts())
         for ranks in self.ranks:
             ranks.forward_begins()
         if not self._current.is_idle and self._module_sites.has_changed():
             self._changes.modules_changed()
 
+    def forward_came_before(self) -> None:
+        """Open the step of a forward that ended before its hooks were attached."""
+        self._mode.is_evaluation = not self._model.training
+        self._look_at_weights()
+        self.lifecycle.forward_opens(counts=True)
+
+    def _look_at_weights(self) -> None:
+        """Close the step before if the training has moved the weights itself, and take in tensors that replace them."""
+        if self._hand_steps.is_watching and not self._current.is_idle:
+            self._changes.weights_may_be_others()
+            self._hand_steps.forward_begins()
+
     def backward_begins(self, roots: Any) -> None:
         """Note that a backward pass of the process starts from these tensors."""
-        current = self._current
-        if current.is_idle:
+        if (current := self._current).is_idle:
             return
         if self.opening.was_compiled:  # of that forward only this is known
             self._module_sites.is_compiled = True
@@ -316,13 +336,53 @@ class TorchTraining:
             self.lifecycle.forward_begins()
         if current.thread != get_ident():  # whose gradients may come and go while they are read
             return
-        if self.lifecycle.backward_begins(partial(self._losses.loss_of, roots)) and self._facts.is_listening:
-            self._facts.accumulation.backward_begins(current.root)
+        if self._unseen and not current.is_open and not is_aside():  # of that forward nothing was seen
+            self._recorder.expects_activations = False
+            self.lifecycle.forward_opens(counts=True)
+        elif not current.is_open and not is_aside():
+            self._unopened = self._losses.loss_of(roots)  # of a model in evaluation mode; a step will tell
+        if not self.lifecycle.backward_begins(partial(self._losses.loss_of, roots)):
+            return
+        if self._facts.is_listening:
+            accumulation = self._facts.accumulation
+            accumulation.backward_begins(current.root, place=calling_place() if accumulation.asks_for_places else None)
+        if self.kind.is_looking:
+            self.kind.backward_begins(only_scalar(roots))
+        if len(self._view.optimizers) > 1:
+            self._learners.backward_begins()
 
     def backward_ends(self) -> None:
         """Note that the backward pass is over."""
         if not self._current.is_idle and self._current.thread == get_ident():
             self._recorder.backward_ends()
+            if len(self._view.optimizers) > 1:
+                self._learners.backward_ends(self._current.root)
+            elif not self._view.optimizers and self._current.saw_backward and self._hand_steps.is_watching:
+                self._hand_steps.backward_ends()
+
+    def gradients_asked(self, roots: Any, inputs: Any, create_graph: bool = False) -> None:
+        """Note that gradients of a value are asked for, without a backward pass that adds them to the parameters'."""
+        given = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
+        current = self._current
+        if self.kind.is_looking:
+            self.kind.gradients_asked(given, create_graph=create_graph)
+        if current.is_idle or is_aside() or current.thread != get_ident() or only_plain(roots) is None:
+            return
+        if not self._view.optimizers and self._hand_steps.is_watching:
+            if self._hand_steps.concerns(given):
+                self.backward_begins(roots)
+        elif not current.saw_backward and any(
+            one is parameter for one in given[:1] for parameter in self._view.parameters
+        ):
+            self._unopened = self._losses.loss_of(roots)
+
+    def gradients_given(self, inputs: Any, gradients: Any) -> None:
+        """Note that the gradients that were asked for are there."""
+        if self._view.optimizers or not self._current.saw_backward:
+            return
+        given = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
+        if self._hand_steps.is_watching and self._hand_steps.concerns(given):
+            self.backward_ends()
 
     def around_backward(self, roots: Any) -> Sequence[AbstractContextManager[Any]]:
         """Return the contexts that the backward pass runs inside of."""
@@ -345,17 +405,22 @@ class TorchTraining:
         if is_watched and self.steps.count == self._steps_before:
             self.lifecycle.step_skipped(optimizer, float(scale()))
 
-    def _forward_opens(self, module: Any, _inputs: Any) -> None:
+    def _forward_opens(self, module: Any, inputs: Any, keywords: Mapping[str, Any]) -> None:
         """Note a forward of the model, unless a backward pass computes it again, or it makes frozen targets."""
         if current_graph_task_id() != -1:
             return
-        if module is not self._model and not torch.is_grad_enabled() and _is_frozen(module):
+        is_a_target = module is not self._model and not torch.is_grad_enabled()
+        if is_a_target and not any(parameter.requires_grad for parameter in module.parameters()):
             return
-        self.forward_begins()
+        self.forward_begins(module)
+        if self.kind.is_looking:
+            self.kind.forward_begins((*inputs, *keywords.values()), is_recording=torch.is_grad_enabled())
         if not torch.is_grad_enabled() and self._model.training and is_first_of_two():
             self._recorder.forward_begins()
 
     def _before_step(self) -> None:
+        if self._unopened is not None:
+            self._take_unopened()
         if self._tracer is not None:
             self._tracer.rest()
         self._facts.before_step()
@@ -363,14 +428,23 @@ class TorchTraining:
             ranks.before_step()
         self._changes.before_step()
 
+    def _take_unopened(self) -> None:  # a pass that came from no forward of the training, now that a step uses it
+        loss, self._unopened = self._unopened, None
+        if not self._current.saw_backward:
+            self._recorder.backward_begins(loss)
+            self._mode.is_evaluation = not self._model.training
+
     def _step_ends(self, passes: int) -> None:
+        if len(self._view.optimizers) > 1:
+            self._learners.step_ends()
+        if self.kind.is_looking:
+            self.kind.step_ends()
         self._facts.step_ends(passes)
+        for check in self._checks:
+            if self._current.step >= check.wants_end_of:
+                check.step_ends(self._current.step)
         for ranks in self.ranks:
             ranks.step_ends()
         if not self._order.is_known:
             self._order.finish()
             self._order.step_ends()
-
-
-def _is_frozen(module: Any) -> bool:
-    return not any(parameter.requires_grad for parameter in module.parameters())

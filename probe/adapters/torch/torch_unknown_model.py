@@ -1,7 +1,9 @@
 """Finds the model of a torch script that does not know it is watched."""
 
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from weakref import WeakSet, ref
 
 import torch
@@ -10,70 +12,157 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .torch_adapter import TorchAdapter
-from .torch_training import Arguments, closure_of, with_report
+from .torch_closures import Arguments, closure_of, with_report
+from .torch_hooks import is_transformed
+from .torch_kind import EarlyCalls
+from .torch_later import LaterTrainings
+from .torch_networks import KnownOptimizers, TrainedModel, ids_of, kind_of, trained_in_sight, trained_with
+from .torch_patches import EarlyLosses, add_listener, remove_listener
 
 _log = logging.getLogger(__name__)
-#: Modules called in evaluation mode that are remembered until an optimizer steps one of them.
-_MOST_EVALUATED = 256
+#: Modules that are called and remembered until it is known whether they are trained.
+_MOST_WAITING = 256
 
 
 class TorchFinder:
-    """Waits for the first module that is trained, and hands over an adapter of it, once.
+    """Waits for the first module that is trained, and hands over an adapter of all that is trained with it, once.
 
-    That is the outermost module called in training mode with gradients on that has a trainable parameter. A model
-    trained in evaluation mode is found when an optimizer has stepped it. The adapter finds the optimizers as they step;
-    it is told of one that calls the model in its closure, which is stepping already.
+    That is the outermost module called with gradients on that has a trainable parameter. If an optimizer of the script
+    holds one, and the module is in training mode, it is watched from this very call; if not, as a backward pass begins
+    or an optimizer steps it, for only then it is trained. The adapter finds the optimizers as they step; it is told of
+    one that calls the model in its closure, which is stepping already.
 
     Args:
         found: Called with the adapter; attaches it before it returns.
+        is_hasty: Whether the first module that is called in training mode is wanted, trained or not, and alone.
     """
 
-    def __init__(self, found: Callable[[TorchAdapter], object]) -> None:
-        self._found = found
+    wraps_backward = False
+
+    def __init__(self, found: Callable[[TorchAdapter], object], *, is_hasty: bool = False) -> None:
+        self._found, self._is_hasty = found, is_hasty
         self._adapter: TorchAdapter | None = None
-        self._evaluated: list[ref[torch.nn.Module]] = []
+        self._waiting: list[ref[torch.nn.Module]] = []
+        self._inside: WeakSet[torch.nn.Module] = WeakSet()
         self._seen: WeakSet[Optimizer] = WeakSet()
-        self._elsewhere: list[str] = []
+        self._elsewhere: Counter[str] = Counter()
         self._is_first = True
+        self._later: LaterTrainings | None = None
+        self._looked_with: frozenset[int] = frozenset()
+        self._optimizers, self._early = KnownOptimizers(), (EarlyCalls(), EarlyLosses())
         self._closures = register_optimizer_step_pre_hook(self._look_into_closure)
         self._handles = [
             register_module_forward_pre_hook(self._look_at_module),
             register_optimizer_step_post_hook(self._look_at_optimizer),
         ]
+        add_listener(self)
+
+    def begin_with(self, module: torch.nn.Module, inputs: object) -> None:
+        """Look at a module whose call has begun before the hooks were there."""
+        self._look_at_module(module, inputs)
 
     def stop(self) -> None:
         """Remove the global hooks."""
         for handle in (self._closures, *self._handles):
             handle.remove()
         self._handles = []
+        remove_listener(self)
+        if self._later is not None:
+            self._later.stop()
+        self._optimizers.stop()
+        for early in self._early:
+            early.stop()
+
+    def backward_begins(self, roots: object) -> None:
+        """Take the model that was called before this backward pass, if none is found yet."""
+        if self._adapter is None and (trained := self._trained_now()) is not None:
+            self._watch(trained).backward_begins_late(roots)
+
+    def gradients_asked(self, roots: object, inputs: object, _create_graph: bool) -> None:
+        """Take the model that was called before, if gradients of parameters of its own are asked for."""
+        if self._adapter is None and (module := self._awaited()) is not None:
+            asked = {id(one) for one in (inputs if isinstance(inputs, list | tuple) else (inputs,))}
+            if not asked.isdisjoint(ids_of(module)):
+                adapter = self._take(module)
+                adapter.gradients_asked_late(roots, inputs)
+
+    def gradients_given(self, inputs: object, gradients: object) -> None:
+        """Do nothing; the adapter listens for itself."""
+
+    def backward_ends(self) -> None:
+        """Do nothing; the adapter listens for itself."""
+
+    def around_backward(self, _roots: object) -> Sequence[AbstractContextManager[object]]:
+        """Return no contexts."""
+        return ()
+
+    def loss_scaled(self, _loss: object, _scaled: object, _scaler: object) -> None:
+        """Do nothing."""
+
+    def scaler_steps(self, _optimizer: object) -> None:
+        """Do nothing."""
+
+    def scaler_stepped(self, _optimizer: object, _scale: object) -> None:
+        """Do nothing."""
 
     def left_out(self) -> str:
         """Return a description of what was trained beside the found model; empty where nothing is known."""
         if self._adapter is None or not self._elsewhere:
             return ""
+        others = ", ".join(
+            f"{words} ({count} times)" if count > 1 else words for words, count in self._elsewhere.items()
+        )
         return (
-            f"only {type(self._adapter.model).__name__} was recorded, the first model that was trained; of others, "
-            f"{', '.join(self._elsewhere)}: call mindscope.watch in the script, once for each model"
+            f"only {kind_of(self._adapter.model)} was recorded, the first model that was trained; of others, "
+            f"{others}: call mindscope.watch in the script, once for each model"
         )
 
     def _look_at_module(self, module: torch.nn.Module, _inputs: object) -> None:
-        if self._adapter is not None or not torch.is_grad_enabled():
+        if self._adapter is not None or not torch.is_grad_enabled() or module in self._inside or is_transformed():
             return
-        if isinstance(module, torch.jit.ScriptModule) or not any(
-            parameter.requires_grad for parameter in module.parameters()
-        ):
+        if isinstance(module, torch.jit.ScriptModule) or not _is_trainable(module):
             return
-        if not module.training:
-            if len(self._evaluated) < _MOST_EVALUATED:
-                self._evaluated.append(ref(module))
-            return
-        self._take(module).forward_begins()  # the model's own hook was attached too late for this call
+        if module.training and (self._is_hasty or self._optimizers.holds_any_of(module)):
+            self._take(module).forward_begins()  # the model's own hook was attached too late for this call
+        elif len(self._waiting) < _MOST_WAITING:
+            self._waiting.append(ref(module))
+            self._inside.update(module.modules())
+
+    def _awaited(self) -> torch.nn.Module | None:
+        """Return the module that was called and is trained: one that an optimizer holds, else the first."""
+        modules = [module for reference in self._waiting if (module := reference()) is not None]
+        held = (module for module in modules if self._optimizers.holds_any_of(module))
+        first = None if any(True for _ in self._optimizers) else next(iter(modules), None)
+        return next(held, first)
+
+    def _trained_now(self) -> TrainedModel | None:
+        """Return what a backward pass that begins trains: what was called, or what is in sight if nothing was."""
+        if (module := self._awaited()) is not None:
+            return self._trained_with(module)
+        makers = frozenset(map(id, self._optimizers))
+        if makers == self._looked_with:
+            return None
+        self._looked_with = makers
+        return trained_in_sight(self._optimizers)
+
+    def _trained_with(self, module: torch.nn.Module) -> TrainedModel:
+        return TrainedModel(module) if self._is_hasty else trained_with(module, self._optimizers)
 
     def _take(self, module: torch.nn.Module) -> TorchAdapter:
+        return self._watch(self._trained_with(module))
+
+    def _watch(self, trained: TrainedModel) -> TorchAdapter:
         self._handles.pop(0).remove()
         self._closures.remove()
-        self._adapter = TorchAdapter(module)
-        self._evaluated = []
+        self._adapter = TorchAdapter(
+            trained.model,
+            expected=trained.optimizers,
+            listed=trained.listed,
+            has_optimizer=self._optimizers.holds_any_of(trained.model),
+            is_called_unseen=trained.is_called_unseen,
+        )
+        self._waiting = []
+        remove_listener(self)
         self._found(self._adapter)
         return self._adapter
 
@@ -91,7 +180,11 @@ class TorchFinder:
 
     def _look_at_optimizer(self, optimizer: Optimizer, _arguments: object, _options: object) -> None:
         """Look once at each optimizer, and remember those that step another model."""
-        if torch.compiler.is_compiling() or optimizer in self._seen:
+        if torch.compiler.is_compiling():
+            return
+        if optimizer in self._seen:
+            if self._later is not None:
+                self._later.stepped(optimizer)
             return
         self._seen.add(optimizer)
         stepped = [parameter for group in optimizer.param_groups for parameter in group["params"]]
@@ -101,15 +194,18 @@ class TorchFinder:
         elif self._adapter is not None:
             known = {id(parameter) for parameter in self._adapter.model.parameters()}
             if not any(id(parameter) in known for parameter in stepped):
-                self._elsewhere.append(f"{type(optimizer).__name__} stepped {len(stepped)} parameters")
+                self._elsewhere[f"{type(optimizer).__name__} stepped {len(stepped)} parameters"] += 1
+                self._later = self._later or self._adapter.later_trainings()
+                if self._later is not None:
+                    self._later.begin(optimizer)
 
     def _look_at_the_first(self, optimizer: Optimizer, stepped: list[torch.nn.Parameter]) -> None:
         """Find the model by this optimizer if none is found yet, and report its parameters that are not watched."""
         if self._adapter is None:
             ids = {id(parameter) for parameter in stepped}
-            evaluated = (module for reference in self._evaluated if (module := reference()) is not None)
+            waiting = (module for reference in self._waiting if (module := reference()) is not None)
             model = next(
-                (module for module in evaluated if any(id(parameter) in ids for parameter in module.parameters())), None
+                (module for module in waiting if any(id(parameter) in ids for parameter in module.parameters())), None
             )
             if model is not None:
                 self._take(model)
@@ -125,3 +221,8 @@ class TorchFinder:
                 type(optimizer).__name__,
                 watched,
             )
+
+
+def _is_trainable(module: torch.nn.Module) -> bool:
+    """Return whether a parameter is trained; values that stand in for parameters, as in `functional_call`, are not."""
+    return any(parameter.requires_grad and parameter.is_leaf for parameter in module.parameters())

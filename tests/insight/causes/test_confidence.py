@@ -4,24 +4,77 @@ import pytest
 from mindscope.insight import RULES
 from mindscope.insight import rule_confidence as confidence
 from mindscope.insight.calibration import NAMED
-from mindscope.insight.rule_confidence import calibrated
+from mindscope.insight.rule_confidence import as_earned, calibrated
+from mindscope.insight.verdict import is_question
+from mindscope.storage import Finding
+from mindscope.storage.records import Severity
 
 
-def test_what_was_never_measured_is_as_sure_as_the_rule_says() -> None:
-    assert calibrated("no-such-rule", 0.7) == pytest.approx(0.7)
+def test_what_was_never_measured_is_at_most_a_suspicion() -> None:
+    assert calibrated("no-such-rule", 0.95) == pytest.approx(0.6)
+    assert calibrated("no-such-rule", 0.5) == pytest.approx(0.5)
 
 
-def test_a_fact_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confidence, "NAMED", {"doubtful": (1, 20)})
-    assert calibrated("doubtful", 1.0) == 1.0
+def test_only_what_was_verified_in_the_run_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confidence, "NAMED", {"non-finite-loss": (1, 20), "plateau": (400, 400)})
+    assert calibrated("non-finite-loss", 1.0) == 1.0
+    assert calibrated("plateau", 1.0) < 1.0
 
 
-def test_many_runs_outweigh_the_word_of_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confidence, "NAMED", {"doubtful": (5, 20), "sure": (20, 20)})
-    assert calibrated("doubtful", 0.9) == pytest.approx((5 + 1.8) / 22, abs=5e-4)
-    assert calibrated("doubtful", 0.9) < 0.35 < 0.9 < calibrated("sure", 0.9) < 1
+def test_measured_runs_cap_the_word_of_the_rule_at_the_lower_end_of_their_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(confidence, "NAMED", {"doubtful": (5, 20), "sure": (20, 20), "rare": (5, 5)})
+    assert calibrated("doubtful", 0.9) == pytest.approx(0.112, abs=5e-4)
+    assert calibrated("rare", 0.9) == pytest.approx(0.566, abs=5e-4)
+    assert 0.83 < calibrated("sure", 0.9) < 0.85
+
+
+def test_what_a_run_alone_cannot_tell_is_never_said_with_confidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confidence, "NAMED", {"shape": (900, 900)})
+    assert calibrated("shape", 0.9, asks="reference") == 0.7
 
 
 def test_the_record_is_of_rules_that_there_are() -> None:
     assert NAMED.keys() <= RULES.keys()
     assert all(0 <= right <= named for right, named in NAMED.values())
+
+
+def finding(rule: str = "plateau", severity: Severity = "error", confidence: float = 0.9) -> Finding:
+    return Finding(rule, rule, severity, 9, 5, "fc", "", {}, "the loss stays", "look", confidence)
+
+
+def test_a_rule_that_never_accused_a_healthy_run_may_say_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confidence, "RUNS", 100)
+    monkeypatch.setattr(confidence, "ACCUSED", {"loss-spike": (1, 1)})
+    assert as_earned(finding()) == finding()
+
+
+def test_a_rule_that_accused_too_many_healthy_runs_only_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confidence, "RUNS", 100)
+    monkeypatch.setattr(confidence, "ACCUSED", {"plateau": (1, 1)})
+    asked = as_earned(finding())
+    assert is_question(asked)
+    assert confidence.is_withheld(asked.severity, asked.explanation)
+    assert asked.confidence == 0.5
+    notice = finding(severity="info", confidence=0.1)
+    assert as_earned(notice) == notice
+
+
+def test_one_accusation_of_two_hundred_is_few_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confidence, "ACCUSED", {"plateau": (1, 1)})
+    monkeypatch.setattr(confidence, "RUNS", 199)
+    assert not confidence.is_earned("plateau")
+    monkeypatch.setattr(confidence, "RUNS", 200)
+    assert confidence.is_earned("plateau")
+
+
+def test_the_words_name_how_many_healthy_programs_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RUNS": 60, "PROGRAMS": 30, "FAMILIES": 20, "ACCUSED": {"plateau": (2, 1)}}.items():
+        monkeypatch.setattr(confidence, name, value)
+    words = "healthy runs of 30 programs in 20 families of others"
+    assert confidence.healthy_record("plateau") == f"; accused 2 of 60 {words}"
+    assert confidence.healthy_record("dead-units") == f"; accused none of 60 {words}"
+    assert confidence.healthy_record("watchpoint/loss") == ""
+    monkeypatch.setattr(confidence, "RUNS", 0)
+    assert confidence.healthy_record("plateau") == ""

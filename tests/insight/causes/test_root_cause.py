@@ -47,7 +47,7 @@ def test_what_follows_from_a_consequence_follows_from_its_cause() -> None:
         finding("non_finite_loss", 30, 2),
         finding("frozen_parameter", 31, 0, "warning", "fc1"),
     )
-    assert causes(rate, frozen) == ["frozen_parameter", "optimizer_state_stale"]
+    assert causes(rate, frozen) == ["optimizer_state_stale", "frozen_parameter"]
     assert folded([frozen, nan, rate]) == ((rate, (nan, frozen)),)
 
 
@@ -126,6 +126,24 @@ def test_what_is_judged_over_a_window_gives_way_to_what_began_in_it() -> None:
     assert root_causes([labels, replace(dead, first_step=60)]) == (labels,)
 
 
+def test_labels_that_were_wrong_before_explain_parts_that_learn_no_more() -> None:
+    labels = replace(finding("uninformative_labels", 1, 2), confidence=0.9)
+    frozen, starved = finding("frozen_parameter", 40, 0, site="one"), finding("expert_starvation", 50, site="two")
+    assert root_causes([labels, frozen, starved]) == (labels,)
+    assert root_causes([labels, replace(frozen, first_step=0)]) == (replace(frozen, first_step=0),)
+    same_step = replace(frozen, first_step=1)
+    assert same_step in root_causes([labels, same_step])
+    judged_by_the_loss = replace(labels, confidence=0.7, first_step=0, step=45)
+    assert causes(judged_by_the_loss, frozen)[0] == "frozen_parameter"
+    assert causes(judged_by_the_loss, starved) == ["uninformative_labels"]
+
+
+def test_a_wrong_sign_explains_what_dies_of_it() -> None:
+    sign, frozen = replace(finding("wrong_loss_sign", 1, 2), confidence=0.8), finding("frozen_parameter", 94, 0)
+    assert root_causes([sign, frozen]) == (sign,)
+    assert causes(sign, replace(frozen, first_step=0)) == ["frozen_parameter", "wrong_loss_sign"]
+
+
 def test_a_rank_that_waits_for_its_data_alone_is_the_slow_one() -> None:
     waiting = replace(finding("dataloader_bound", 10, 1, "warning"), rank=1)
     slow = replace(finding("straggler", 11, 3, "warning"), rank=1)
@@ -166,8 +184,9 @@ def test_what_has_to_be_ruled_out_are_the_causes_that_it_may_follow_from():
     assert "learning_rate_too_high" in possible_causes("non_finite_loss")
     routers = {"expert_starvation", "router_collapse"}
     flat = {"dead_units", "saturated_activation", "vanishing_gradient"}
-    expected = {*flat, "missing_optimizer_step", "learning_rate_too_high", "bad_initialization", *routers, *NON_FINITE}
-    assert set(possible_causes("frozen_parameter")) == expected
+    others = {"missing_optimizer_step", "learning_rate_too_high", "bad_initialization", "uninformative_labels"}
+    others |= {"wrong_loss_sign"}
+    assert set(possible_causes("frozen_parameter")) == {*flat, *others, *routers, *NON_FINITE}
 
 
 def test_what_is_judged_over_a_window_gives_way_to_a_cause_that_began_before_it_closed():

@@ -114,7 +114,8 @@ def test_a_single_spike_is_left_to_the_rules() -> None:
 
 def test_what_the_good_run_has_as_well_is_no_fault() -> None:
     left, _, found, alone = against(training(seed=1), training(), frozen=(("body",), ("body",)))
-    assert [finding.cause for finding in alone.root_causes] == ["frozen_parameter"]
+    assert [finding.cause for finding in alone.questions] == ["frozen_parameter"]
+    assert (alone.verdict, found.questions) == ("undetermined", ())
     assert (left, found.root_causes) == ((), ())
     assert "the good run 'good' has the same" in found.findings[0].explanation
     only_here = against(training(seed=1), training(), frozen=(("body",), ("head",)))[2]

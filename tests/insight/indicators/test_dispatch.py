@@ -46,7 +46,8 @@ def test_an_expert_that_the_router_does_not_believe_in_is_no_matter_of_what_stan
 
 
 def test_an_expert_that_every_token_goes_to_is_a_favourite():
-    assert steps_of("router-collapse", (1.0, 0.4, 0.3, 0.3)) == [("mix.router", 7)]
+    assert steps_of("router-collapse", (1.0, 0.4, 0.3, 0.3), steps=60) == [("mix.router", 40)]
+    assert steps_of("router-collapse", (1.0, 0.4, 0.3, 0.3)) == []  # routers settle in their first steps
 
 
 @pytest.mark.parametrize("shares", [(0.9, 0.5, 0.3, 0.3), (1.0, 1.0, 1.0, 1.0)], ids=["most", "all-to-all"])

@@ -1,15 +1,12 @@
-"""What is frozen by mistake is a warning, what is frozen as people do on purpose a notice."""
+"""What is frozen from the start is a question, what stops to train a warning, what trains later a notice."""
 
 from dataclasses import replace
 
-import pytest
 from mindscope.insight import RULES, Recording
 from mindscope.insight.engine import Engine
 from mindscope.insight.recording import chain
 
 LAYERS = ("one:Dense", "two:Dense", "three:Dense", "head:Dense")
-PAIR = chain("student:Dense", "teacher:Dense", frozen=["teacher.weight"])
-BESIDE = replace(PAIR, modules=tuple(replace(module, inputs=()) for module in PAIR.modules))
 
 
 def severities(recording):
@@ -30,30 +27,42 @@ def test_all_layers_but_the_head_are_fine_tuning_however_wide_the_head_is():
     assert severities(Recording(structure=wide(frozen, "head"))) == ["info"]
 
 
-def test_half_of_the_layers_are_not():
+def test_a_layer_that_is_frozen_from_the_start_is_a_question():
     frozen = chain(*LAYERS, frozen=["one.weight", "two.weight"])
-    assert severities(Recording(structure=wide(frozen, "head"))) == ["warning", "warning"]
+    assert severities(Recording(structure=wide(frozen, "head"))) == ["info", "info"]
 
 
-@pytest.mark.parametrize(
-    ("series", "structure", "severity"),
-    [
-        ({"student activation_grad/l2_norm": 1.0, "teacher activation/l2_norm": 1.0}, BESIDE, "info"),
-        # a gradient begins at it: a head of its own, with a loss of its own
-        ({"student activation_grad/l2_norm": 1.0, "teacher activation_grad/l2_norm": 1.0}, BESIDE, "warning"),
-        # it stands behind the student, and what it gives is compared
-        ({"student activation_grad/l2_norm": 1.0, "teacher activation_grad/l2_norm": 1.0}, PAIR, "warning"),
-        # nobody looked where gradients come
-        ({"student activation/l2_norm": 1.0, "teacher activation/l2_norm": 1.0}, BESIDE, "warning"),
-    ],
-    ids=["teacher", "head", "behind", "unknown"],
-)
-def test_a_network_beside_the_trained_one_that_no_gradient_comes_to_is_meant(series, structure, severity):
-    assert severities(Recording(series, structure)) == [severity]
+def found(structures, series):
+    """The findings of a run whose structure changes, each with the records that come after it."""
+    engine = Engine({"frozen-parameter": RULES["frozen-parameter"]})
+    for structure, recording in zip(structures, series, strict=True):
+        engine.learn_structure(structure)
+        for record in Recording(recording).records():
+            engine.observe(replace(record, step=engine.records))
+    return [(finding.site, finding.severity, finding.confidence) for finding in engine.findings]
 
 
-def test_a_frozen_stem_that_trained_layers_take_is_not_beside_them():
-    stem = chain("stem:Dense", "head:Dense", frozen=["stem.weight"])
-    assert severities(Recording({"head activation_grad/l2_norm": 1.0, "stem activation/l2_norm": 1.0}, stem)) == [
-        "warning"
+def test_a_layer_that_stops_to_train_is_a_warning_and_one_that_starts_later_was_none():
+    gradient = {f"{layer.partition(':')[0]}.weight gradient/l2_norm": (1.0,) * 5 for layer in LAYERS}
+    frozen, free = chain(*LAYERS, frozen=["two.weight"]), chain(*LAYERS)
+    ((site, severity, _),) = found((free, frozen), (gradient, gradient | {"two.weight gradient/l2_norm": (None,) * 5}))
+    assert (site, severity) == ("two", "warning")
+    assert found((frozen, free), (gradient | {"two.weight gradient/l2_norm": (None,) * 5}, gradient)) == [
+        ("two", "info", 0.1)
     ]
+
+
+def test_a_gradient_that_comes_late_withdraws_the_warning():
+    waits = {"one.weight gradient/l2_norm": (1.0,) * 40, "two.weight gradient/l2_norm": (*(0.0,) * 20, *(1.0,) * 20)}
+    engine = Engine({"frozen-parameter": RULES["frozen-parameter"]})
+    engine.learn_structure(chain("one:Dense", "two:Dense"))
+    said = [item.severity for record in Recording(waits).records() for item in engine.observe(record)]
+    assert said == ["warning", "info"]
+    assert ["and does since step 20" in finding.explanation for finding in engine.findings] == [True]
+
+
+def test_a_module_that_was_never_called_is_a_question():
+    model = chain("one:Dense", "pooler:Dense")
+    modules = tuple(replace(item, order=-1) if item.site == "pooler" else item for item in model.modules)
+    series = {"one.weight gradient/l2_norm": (1.0,) * 14, "pooler.weight gradient/l2_norm": (None,) * 14}
+    assert severities(Recording(series, replace(model, modules=modules))) == ["info"]

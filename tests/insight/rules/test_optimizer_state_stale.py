@@ -62,9 +62,10 @@ def changed(before: Callable, after: Callable, *, loads: int = -1, single: bool 
         (momentum, momentum, f"made anew at step {AT}: SGD in the place of SGD; its state started from nothing"),
     ],
 )
-def test_a_state_that_begins_from_nothing_is_a_warning_that_says_so(before, after, words):
+def test_a_state_that_begins_from_nothing_is_a_question(before, after, words):
     (found,) = changed(before, after)
-    assert (found.cause, found.severity, found.first_step) == ("optimizer_state_stale", "warning", AT)
+    assert (found.cause, found.severity, found.first_step) == ("optimizer_state_stale", "info", AT)
+    assert found.explanation.endswith("is that meant?")
     assert words in found.explanation
     assert "state_dict() of the one before" in found.advice
 

@@ -112,3 +112,14 @@ def test_the_norm_of_a_gradient_that_is_not_finite_is_not():
             optimizer.step()
         _, record = values(store, monitor.run.id)
     assert not np.isfinite(record.scalars["gradient_norm"])
+
+
+def test_a_small_batch_may_follow_a_large_one_in_one_step():
+    model = torch.nn.Linear(2, 1)
+    with open_store("memory:") as store:
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        with watch(model, optimizer, store=store) as monitor:
+            sum(model(torch.ones(rows, 2)).mean() for rows in (100_000, 3)).backward()
+            optimizer.step()
+        assert not store.events(monitor.run.id, kind="monitor_fault")
+        assert store.series(monitor.run.id, "", "scalar/batch/samples").values.tolist()[-1] == 100_003

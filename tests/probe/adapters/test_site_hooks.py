@@ -53,13 +53,13 @@ def test_hooks_come_off_between_distant_due_steps_and_miss_none(tmp_path):
 
 
 def test_hooks_stay_on_between_close_due_steps(tmp_path):
-    found, hooks, _ = steps_with_activations(tmp_path, {"every": 3}, 12)
+    found, hooks, _ = steps_with_activations(tmp_path, {"every": 3, "checks": False}, 12)
     assert found == [0, 3, 6, 9]
     assert set(hooks) == {4}  # and not the one that looks for dead units at every fifteenth step
 
 
 def test_hooks_come_off_for_good_when_nothing_of_modules_is_recorded(tmp_path):
-    found, hooks, _ = steps_with_activations(tmp_path, {"subjects": ["gradient"]}, 6)
+    found, hooks, _ = steps_with_activations(tmp_path, {"subjects": ["gradient"], "checks": False}, 6)
     assert found == []
     assert set(hooks) == {0}
 

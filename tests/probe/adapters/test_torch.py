@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import os
 import weakref
 
 import numpy as np
@@ -235,7 +236,9 @@ def test_accumulated_backward_passes_are_micro_steps_of_one_step():
     records = list(store.replay(monitor.run.id))
     assert [(record.step, record.micro_step) for record in records] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert {block.layout.subject for block in records[0].blocks} == {"activation", "activation_grad", "batch"}
-    assert "loss" in records[0].scalars
+    assert ["loss" in record.scalars for record in records] == [False, True, False, True]
+    micro = [record.scalars["micro_loss"] for record in records]
+    assert [record.scalars["loss"] for record in records[1::2]] == [micro[0] + micro[1], micro[2] + micro[3]]
     assert store.events(monitor.run.id, kind="gradient_before_forward") == ()
 
 
@@ -306,20 +309,36 @@ def test_a_module_whose_name_cannot_be_encoded_is_recorded_under_its_escape():
         assert not store.events(monitor.run.id, kind="observations_lost")
 
 
-def test_a_sparse_gradient_is_named_and_costs_only_itself():
-    model = seeded(lambda: nn.Sequential(nn.Embedding(10, 4, sparse=True), nn.Linear(4, 3)))
+def trained_on_tokens(*, sparse):
+    """The store and run of two steps of an embedding and a head; a token comes twice."""
+    model = seeded(lambda: nn.Sequential(nn.Embedding(10, 4, sparse=sparse), nn.Linear(4, 3)))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     store = open_store("memory:")
     with watch(model, optimizer, store=store) as monitor:
         for _ in range(2):
             optimizer.zero_grad()
-            model(torch.tensor([1, 2])).sum().backward()
+            model(torch.tensor([1, 2, 2])).square().sum().backward()
             optimizer.step()
-    (event,) = store.events(monitor.run.id, kind="monitor_fault")
+    return store, monitor.run.id
+
+
+def test_a_sparse_gradient_is_recorded_as_the_dense_one_that_it_stands_for():
+    (sparse, run), (plain, other) = trained_on_tokens(sparse=True), trained_on_tokens(sparse=False)
+    assert not sparse.events(run, kind="monitor_fault")
+    for statistic in ("l2_norm", "zeros", "mean", "max"):
+        read, expected = (values(*one, "0.weight", f"gradient/{statistic}") for one in ((sparse, run), (plain, other)))
+        assert read == pytest.approx(expected, rel=1e-5)
+        assert len(read) == 2
+
+
+def test_a_sparse_gradient_that_is_too_large_is_named_and_costs_only_itself(monkeypatch):
+    monkeypatch.setattr("mindscope.probe.adapters.torch.torch_tensors._SPARSE_ELEMENTS", 39)
+    store, run = trained_on_tokens(sparse=True)
+    (event,) = store.events(run, kind="monitor_fault")
     assert event.site == "0.weight"
     assert "sparse" in str(event.data["error"])
-    assert len(values(store, monitor.run.id, "0.weight", "gradient/l2_norm")) == 0
-    assert len(values(store, monitor.run.id, "0.weight", "weight/l2_norm")) == 2
+    assert len(values(store, run, "0.weight", "gradient/l2_norm")) == 0
+    assert len(values(store, run, "0.weight", "weight/l2_norm")) == 2
 
 
 def test_lazy_layers_join_when_they_get_their_shape():
@@ -432,11 +451,11 @@ def test_patterns_limit_what_is_recorded():
     assert sites["weight"] == ("body.0.weight", "head.weight", "spare.weight")
 
 
-def test_forty_cycles_leave_no_trace():
+def test_many_cycles_leave_no_trace():
     model = seeded()
     optimizer = adam(model)
     functions = (torch.autograd.backward, torch.amp.GradScaler.step, torch.amp.GradScaler.scale)
-    for cycle in range(40):
+    for cycle in range(40 if os.environ.get("MINDSCOPE_TEST_ALL") else 12):
         _, _, _ = recorded(model, optimizer, 1)
         if cycle == 4:
             gc.collect()

@@ -53,8 +53,8 @@ def test_scalars_are_kept_where_they_fit():
     run(cheap, 0.5, 3000, scalars=0.005)
     run(dear, 0.5, 3000, scalars=0.1)
     assert (cheap.keeps_scalars, dear.keeps_scalars) == (True, False)
-    assert {cheap.kind_of(due) for due in range(3100, 3164)} == {Kind.FULL, Kind.SCALARS}
-    assert {dear.kind_of(due) for due in range(3100, 3164)} == {Kind.FULL, Kind.IDLE}
+    assert {cheap.kind_of(due) for due in range(3100, 3400)} == {Kind.FULL, Kind.SCALARS}
+    assert {dear.kind_of(due) for due in range(3100, 3400)} == {Kind.FULL, Kind.IDLE}
 
 
 def test_what_became_cheap_is_recorded_more_often_again():
@@ -135,7 +135,9 @@ def test_a_step_that_the_budget_leaves_out_is_idle():
         if step >= due.wakes_at or not current.is_idle:
             due.decide()
         kinds.append((due.kind, current.is_idle))
-    assert kinds == [(Kind.FULL, False), *[(Kind.IDLE, True)] * 3] * 2 + [(Kind.FULL, False)]
+    recorded = [step for step, kind in enumerate(kinds) if kind == (Kind.FULL, False)]
+    assert recorded == [0, 6, 8]  # one of four, at another place each time
+    assert all(kinds[step] == (Kind.IDLE, True) for step in range(9) if step not in recorded)
 
 
 @pytest.mark.parametrize("value", ["3 percent", "", 0, -0.1, "0%", "100%", 200, True, [0.1], float("nan")])

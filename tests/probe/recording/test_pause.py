@@ -41,6 +41,10 @@ def begun(store: Store, config=None):
     return model, optimizer, watch(model, optimizer, store=store, config=config)
 
 
+#: Left out where a thread was not scheduled at all between two looks at its clock.
+_MAY_BE_IDLE = {"time/writer_seconds"}
+
+
 def same(one: Store, other: Store) -> bool:
     records = [list(store.replay(store.find_run("latest").id)) for store in (one, other)]
     assert [record.step for record in records[0]] == [record.step for record in records[1]]
@@ -48,7 +52,7 @@ def same(one: Store, other: Store) -> bool:
         assert [block.layout for block in first.blocks] == [block.layout for block in second.blocks]
         for mine, theirs in zip(first.blocks, second.blocks, strict=True):
             np.testing.assert_array_equal(mine.values, theirs.values)
-        assert set(first.scalars) == set(second.scalars)
+        assert set(first.scalars) - _MAY_BE_IDLE == set(second.scalars) - _MAY_BE_IDLE
         assert [event.kind for event in first.events] == [event.kind for event in second.events]
     return True
 

@@ -1,14 +1,18 @@
 """Every training here runs twice, alone and watched, and must come out the same to the bit."""
 
+import runpy
 import traceback
+from ast import literal_eval
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mindscope.probe import Monitor, watch
-from mindscope.storage import Event, StepRecord, Store, open_store
+from mindscope.storage import Event, Run, StepRecord, Store, open_store
+from mindscope.watching import run_script
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -116,3 +120,40 @@ def brought(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     yield found
     object.__setattr__(torch_memory.ACCESS, "place", place)
     object.__setattr__(torch_memory.ACCESS, "array", array)
+
+
+SCRIPT = """
+import torch
+from torch import nn
+from torch.nn import functional
+torch.manual_seed(0)
+def net(*sizes):
+    pairs = zip(sizes, sizes[1:])
+    return nn.Sequential(*(part for pair in pairs for part in (nn.Linear(*pair), nn.Tanh())))
+steps, losses = {steps}, []
+{text}
+with open({left!r}, "w") as file:
+    bits = [value.hex() for one in trained for p in one.parameters() for value in p.double().flatten().tolist()]
+    print(losses, bits, sep=chr(10), file=file)
+"""
+
+
+@pytest.fixture
+def run_alike(tmp_path: Path) -> Callable[..., tuple[Store, Run, list[Any]]]:
+    """Run a script alone and by `mindscope run`; both must leave the same `losses` and parameters of `trained`.
+
+    Returns the store, the run, and the losses.
+    """
+
+    def run(text: str, *, steps: int = 4) -> tuple[Store, Run, list[Any]]:
+        script, left = tmp_path / "train.py", tmp_path / "left.txt"
+        script.write_text(SCRIPT.format(steps=steps, text=text, left=str(left)))
+        runpy.run_path(str(script), run_name="__main__")
+        alone = left.read_text()
+        assert run_script(script, [], store=tmp_path / "runs") == 0
+        assert left.read_text() == alone
+        store = open_store(tmp_path / "runs")
+        losses: list[Any] = literal_eval(alone.splitlines()[0])
+        return store, store.find_run("latest"), losses
+
+    return run

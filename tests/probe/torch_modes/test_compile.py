@@ -77,7 +77,7 @@ def test_a_compiled_model_is_one_graph_and_everything_outside_of_it_is_seen(alik
 def test_micro_steps_of_a_compiled_model_are_told_apart(alike, build):
     seen = alike(training(build, "eager", accumulate=2), config={"accumulation_steps": 2})
     assert [(record.step, record.micro_step) for record in seen.records()][:4] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert seen.values("", "scalar/loss").tolist() == seen.losses
+    assert seen.values("", "scalar/micro_loss").tolist() == seen.losses
 
 
 def test_compiled_parts_of_a_model_keep_their_sites_and_are_seen_at_their_boundary(alike):

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import os
 import pickle
 import subprocess
 import sys
@@ -110,12 +111,12 @@ def hooks(model, optimizer):
     return of_modules, of_parameters, of_optimizer, of_all, replaced
 
 
-def test_forty_monitors_of_every_kind_leave_no_hook():
+def test_monitors_of_every_kind_leave_no_hook():
     model = network()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
     before, names = hooks(model, optimizer), set(vars(model)) | set(vars(optimizer))
     store = open_store("memory:")
-    for number in range(40):
+    for number in range(40 if os.environ.get("MINDSCOPE_TEST_ALL") else 6):
         given = None if number % 2 else optimizer
         with watch(model, given, store=store, config=EVERYTHING if number % 3 else None) as monitor:
             step(model, optimizer)

@@ -1,0 +1,81 @@
+"""Results of runs, kept by the hash of everything that they depend on, so that only what changed runs again."""
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+import mindscope
+import torch
+
+from .trial import Cost, Watched, run_plain, run_watched
+
+#: The monitor that programs will find, which PYTHONPATH may have chosen.
+_ROOT = Path(mindscope.__file__).parent
+_WATCHING = ("cli", "insight", "probe", "storage", "watching.py")
+#: Written from what is kept here; `Watched.as_earned` sorts kept alarms anew.
+_WRITTEN = "false_alarms.py"
+
+
+class Runner:
+    """Runs programs, or reads what they gave the last time.
+
+    Args:
+        cache: Folder of the results.
+    """
+
+    def __init__(self, cache: Path) -> None:
+        self._results = cache / "results"
+        self._results.mkdir(parents=True, exist_ok=True)
+        self._monitor = _hash_of(path for name in _WATCHING for path in _files(_ROOT / name))
+
+    def plain(self, python: Path, script: Path, seed: int) -> Cost:
+        """Return what a program gives without the monitor."""
+        kept = self._place("plain", python, script, seed)
+        if kept.exists():
+            return Cost(**json.loads(kept.read_text(encoding="utf-8")))
+        cost = run_plain(python, script, seed)
+        _write(kept, json.dumps(asdict(cost)))
+        return cost
+
+    def watched(self, python: Path, script: Path, seed: int) -> Watched:
+        """Return what a program gives under `mindscope run`, and what is said of it."""
+        kept = self._place(f"watched {self._monitor}", python, script, seed)
+        if kept.exists():
+            return Watched.from_json(kept.read_text(encoding="utf-8")).as_earned()
+        watched = run_watched(python, script, seed)
+        _write(kept, watched.to_json())
+        return watched
+
+    def kept(self, kind: str, python: Path, script: Path, seed: int, run: Callable[[], str]) -> str:
+        """Return the text that another way to run a program gives."""
+        place = self._place(kind, python, script, seed)
+        if not place.exists():
+            _write(place, run())
+        return place.read_text(encoding="utf-8")
+
+    def _place(self, kind: str, python: Path, script: Path, seed: int) -> Path:
+        beside = sorted(path for path in script.parent.glob("*") if path.suffix in (".py", ".txt"))
+        program = _hash_of(beside if (script.parent / "mutant").exists() else [script])
+        depends = f"{kind} {python.parents[1].name} {program} {seed} {torch.__version__} {platform.python_version()}"
+        return self._results / f"{hashlib.sha256(depends.encode()).hexdigest()[:32]}.json"
+
+
+def _files(place: Path) -> list[Path]:
+    return [place] if place.is_file() else sorted(path for path in place.rglob("*.py") if path.name != _WRITTEN)
+
+
+def _hash_of(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all: two runs of the zoo may share the folder."""
+    draft = path.with_suffix(".draft")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)

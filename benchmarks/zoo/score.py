@@ -1,0 +1,113 @@
+"""From cases to figures: what was seen, how it was named and placed, and what healthy runs were told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from ..faults.outcome import Alarm
+from ..faults.score import Share
+from .case import Case
+
+_BINS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One fault and what was said of it.
+
+    Args:
+        is_seen: Any alarm at all; `is_new` any that the healthy program at the same seed does not raise.
+        is_named: The first root cause is the right word; None where no word fits. `is_near`: one of the first three.
+        is_placed: The first root cause is at the module at fault; None where no single one is.
+    """
+
+    case: Case
+    is_seen: bool
+    is_new: bool
+    is_named: bool | None
+    is_near: bool | None
+    is_placed: bool | None
+
+
+def judge(case: Case, twin: Case | None) -> Judged:
+    """Compare what was said of a fault with the truth and with what was said of the healthy program."""
+    known = {(alarm.rule, alarm.site) for alarm in twin.watched.alarms} if twin else set()
+    alarms, roots = case.watched.alarms, case.watched.roots
+    named = [root.cause for root in roots]
+    return Judged(
+        case=case,
+        is_seen=bool(alarms),
+        is_new=any((alarm.rule, alarm.site) not in known for alarm in alarms),
+        is_named=None if case.cause is None else named[:1] == [case.cause],
+        is_near=None if case.cause is None else case.cause in named[:3],
+        is_placed=bool(roots) and case.attribute in roots[0].site.split(".") if case.attribute else None,
+    )
+
+
+def judge_all(cases: Sequence[Case]) -> list[Judged]:
+    """Judge the faults among the cases, each beside the healthy run of its program."""
+    twins = {(case.entry.name, case.seed): case for case in cases if not case.operator}
+    return [judge(case, twins.get((case.entry.name, case.seed))) for case in cases if case.is_fault]
+
+
+def share(claims: Sequence[bool | None]) -> Share:
+    """Return how many of those that can be judged are true."""
+    made = [claim for claim in claims if claim is not None]
+    return Share(sum(made), len(made))
+
+
+def calibration_error(cases: Sequence[Case]) -> float:
+    """Return the expected calibration error of the root causes; NaN without any.
+
+    A root cause is right if it is the word for the fault; on a healthy run none is. Faults without a word do not count.
+
+    Reference:
+        Naeini et al. 2015, "Obtaining well calibrated probabilities using Bayesian binning", ten equal bins.
+    """
+    claims = [
+        (root.confidence, case.is_fault and root.cause == case.cause)
+        for case in cases
+        if not case.is_fault or case.cause is not None
+        for root in case.watched.roots
+    ]
+    error = 0.0
+    for number in range(_BINS):
+        inside = [claim for claim in claims if min(int(claim[0] * _BINS), _BINS - 1) == number]
+        error += abs(sum(claim[0] for claim in inside) - sum(claim[1] for claim in inside))
+    return error / len(claims) if claims else float("nan")
+
+
+def false_alarms(healthy: Sequence[Case]) -> dict[str, list[str]]:
+    """Return, by rule, the healthy runs that it accused, a name for each seed; the worst rule first."""
+    runs: dict[str, list[str]] = {}
+    for case in healthy:
+        for rule in sorted({alarm.rule for alarm in case.watched.alarms}):
+            runs.setdefault(rule, []).append(case.name)
+    return dict(sorted(runs.items(), key=lambda item: -len(item[1])))
+
+
+def costs(healthy: Sequence[Case]) -> dict[tuple[str, str], float]:
+    """Return CPU and wall time with the monitor over those without, and the memory that it adds, by name and unit."""
+    if not healthy:
+        return {}
+    cpu = [case.watched.cost.cpu_s / case.plain.cpu_s for case in healthy]
+    wall = [case.watched.cost.wall_s / case.plain.wall_s for case in healthy]
+    memory = [case.watched.cost.memory_mb - case.plain.memory_mb for case in healthy]
+    return {
+        ("CPU time, median", "watched/bare"): median(cpu),
+        ("CPU time, worst", "watched/bare"): max(cpu),
+        ("wall time, median", "watched/bare"): median(wall),
+        ("wall time, worst", "watched/bare"): max(wall),
+        ("memory, median", "MB more"): median(memory),
+        ("memory, worst", "MB more"): max(memory),
+    }
+
+
+def is_identical(case: Case) -> bool:
+    """Return whether the monitor changed no digit of the result."""
+    return case.watched.cost.result == case.plain.result
+
+
+def words(alarms: Sequence[Alarm]) -> list[str]:
+    """Return what was said, a line each, for a person."""
+    return [f"{alarm.severity} {alarm.cause} at {alarm.site or 'the run'}: {alarm.explanation}" for alarm in alarms]

@@ -1,0 +1,152 @@
+"""`mindscope doctor SCRIPT`: the first steps of a script, watched closely, and one of them repeated on copies."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from .failures import WrongUse
+from .output import print_json
+
+if TYPE_CHECKING:
+    from ..probe.script_world import TrainingScript
+
+#: Steps and seconds that a script is let run, from its first step on; the second step comes before the time ends. By
+#: then the checks have run twice. Our choice.
+STEPS, _MOST_S = 60, 20.0
+#: Events of every run that are no sign of a problem.
+_QUIET = frozenset({"initial_weight"})
+#: Events that hold checksums alone: to compare runs with, not to read.
+_FINGERPRINTS = frozenset({"initial_checksum", "random_state", "resume_point"})
+#: Most entries of a list or mapping that are shown.
+_SHOWN = 4
+
+
+class _Rehearsal:
+    """Watches a script until it has been seen enough of, and stops it there.
+
+    Args:
+        steps: How many steps the script may make.
+    """
+
+    def __init__(self, script: "TrainingScript", config: Any, *, steps: int) -> None:  # Any: imported late
+        from ..insight import LiveDiagnosis
+        from ..storage import open_store
+
+        self._script, self._config, self._steps = script, config, steps
+        self.store, self.diagnosis = open_store("memory:"), LiveDiagnosis()
+        self.monitor: Any = None  # a monitor of any framework
+        self._is_repeated: Callable[[], bool] = bool  # until a model is found
+        self._began = 0.0
+
+    def watch(self, adapter: Any) -> Any:  # Any: an adapter of any framework
+        """Begin to watch the model that was found."""
+        from ..probe import begin
+
+        self.monitor = begin(
+            adapter, self.store, self._config, name=self._script.path.stem, listeners=(self.diagnosis,)
+        )
+        self._began = monotonic()
+        if hasattr(adapter, "rehearse"):
+            self._is_repeated = adapter.rehearse(self._steps - 1, self._stop, freezes=_freezes(self._script.path))
+        else:
+            self._is_repeated = _always
+            adapter.modules()[""].register_forward_pre_hook(self._stop)
+        return self.monitor
+
+    def _stop(self, *_: object) -> None:
+        """Stop the script before a forward of the model, if enough was seen."""
+        from ..probe.script_runner import Stopped
+
+        step = self.monitor.step
+        is_late = step >= min(2, self._steps) and self._is_repeated() and monotonic() - self._began > _MOST_S
+        if step >= self._steps or is_late:
+            raise Stopped(0)
+
+
+def _always() -> bool:
+    return True
+
+
+def _freezes(path: Path) -> bool:
+    """Return whether the script sets requires_grad of parameters, or has a word for freezing in its code."""
+    code = path.read_text(errors="replace")
+    words = re.findall(r"[\"'#].*|(\w*(?:freez|frozen)\w*|\brequires_grad\s*=(?!=)|\.requires_grad_\()", code, re.I)
+    return any(word for word in words) and "parameters()" in code
+
+
+def examine(
+    script: "TrainingScript", arguments: Sequence[str], *, steps: int, is_causal: bool, as_document: bool
+) -> int:
+    """Run the first steps of a script and report; return exit code 1 if a finding is worse than a notice.
+
+    Args:
+        steps: How many steps the script may make.
+        is_causal: Whether the model must be causal, so that a leak is a finding.
+    """
+    from ..insight import render_json, render_text
+    from ..probe import load_config
+    from ..probe.script_runner import run_to_end
+    from ..probe.watch_session import rehearsal
+
+    config = load_config(None, causality=True if is_causal else "report")
+    watched = _Rehearsal(script, config, steps=steps)
+    with redirect_stdout(sys.stderr), rehearsal(is_hasty=False):  # the output of the script must not mix with ours
+        code, reason, _ = run_to_end(script, arguments, watched.watch)
+    if reason:
+        raise WrongUse(reason)
+    run, found, made = watched.monitor.run.id, watched.diagnosis.diagnosis(), watched.monitor.step
+    records = watched.store.replay(run)
+    facts = [fact for record in records for fact in map(_fact, record.events) if fact["kind"] not in _QUIET]
+    if as_document:
+        print_json(
+            {
+                "script": str(script),
+                "exit_code": code,
+                "steps": made,
+                "parameters": len(watched.store.structure(run).parameters),
+                "facts": facts,
+                "diagnosis": render_json(found),
+            }
+        )
+    else:
+        print(f"{script}: {made} steps were run, exit code {code}\n")
+        quiet = len(found.reasons)  # after so few steps that is most rules
+        print(render_text(replace(found, run=str(script), state="finished", reasons={})))
+        if quiet:
+            print(f"\n{quiet} rules need more than {made} steps; --steps N runs N of them")
+        if facts:
+            print("\nfacts:")
+        for line in _lines(facts):
+            print(line)
+    return int(any(finding.severity != "info" for finding in found.findings))
+
+
+def _fact(event: Any) -> dict[str, Any]:  # Any: an event of storage, which is imported late
+    return {"kind": event.kind, "step": event.step, "site": event.site, **event.data}
+
+
+def _lines(facts: Sequence[dict[str, Any]]) -> Iterator[str]:
+    for fact in facts:
+        if fact["kind"] in _FINGERPRINTS:
+            continue
+        words = (f"{name} {_short(value)}" for name, value in fact.items() if name not in ("kind", "step", "site"))
+        site = f" {fact['site']}" if fact["site"] else ""
+        yield f"  step {fact['step']}  {fact['kind'].replace('_', ' ')}{site}: {', '.join(words)}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"of {len(value)}" if len(value) > _SHOWN else "(" + _joined(value) + ")"
+    if isinstance(value, list):
+        rest = f" and {len(value) - _SHOWN} more" if len(value) > _SHOWN else ""
+        return "[" + ", ".join(map(_short, value[:_SHOWN])) + rest + "]"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _joined(value: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {_short(inner)}" for name, inner in value.items())

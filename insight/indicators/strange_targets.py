@@ -1,0 +1,47 @@
+"""Targets that checks of single batches have found to be other ones than the predictions need."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from ...storage import Finding
+from ..context.step_context import StepContext
+from .executable_checks import refutation, refuted, refuted_twice
+
+__all__ = ["JUDGE", "STRANGE", "strange_targets"]
+
+JUDGE: Final = "judge_gets_two_targets"
+#: What follows if a check is broken, and what to do.
+STRANGE: Final = {
+    "scores_keep_their_positions": (
+        "nearly every prediction is scored against a target that is not its own",
+        "move axes with transpose or permute, not with view or reshape, and flatten predictions and targets alike",
+    ),
+    "targets_are_the_next_position": (
+        "the model learns to leave out the positions between",
+        "shift the targets once only: in the data, or between the model and its loss",
+    ),
+}
+
+
+def strange_targets(context: StepContext, reported: set[str], judges: set[tuple[str, str, str]]) -> Iterator[Finding]:
+    """Yield a finding for each check that is broken for the first time.
+
+    Args:
+        reported: Names of checks so far; extended.
+        judges: What a first occasion has said of discriminators; extended.
+    """
+    for event in refuted(context, *STRANGE):
+        check = str(event.data.get("check"))
+        if check not in reported:
+            reported.add(check)
+            consequence, advice = STRANGE[check]
+            yield refutation(context, event, consequence=consequence, advice=advice, metric="scalar/loss")
+    for event in refuted_twice(context, judges, JUDGE):
+        yield refutation(
+            context,
+            event,
+            consequence="it learns nothing of the data, and the generator nothing from it",
+            advice="give the discriminator another target for what the generator has made than for data",
+            metric="scalar/loss",
+            severity="warning",
+        )

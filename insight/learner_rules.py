@@ -1,0 +1,73 @@
+"""Shows each learner of a training to the rules that read the loss, as if it were alone.
+
+A record of several learners has the loss of each, `generator/loss`, and their sum. The sum is no loss that anything
+descends, so rules that read the loss get a view of the record in which `loss` is one learner's, and have a memory for
+each learner.
+"""
+
+from collections.abc import Iterator, Mapping
+from copy import copy
+from dataclasses import replace
+from typing import Final
+
+from ..storage import Finding, StepRecord
+from .context.record_burst import Burst
+from .context.step_context import StepContext
+from .rule import Rule
+from .rule_scheduler import RuleCall
+
+_LOSS: Final = "scalar/loss"
+_SUFFIX: Final = "/loss"
+
+
+class LearnerRules:
+    """The learners of one rank, and the states of the rules for each.
+
+    Attributes:
+        names: Of the learners, in the order of their appearance.
+    """
+
+    def __init__(self, rules: Mapping[str, Rule]) -> None:
+        self._reading = frozenset(rule.name for rule in rules.values() if _LOSS in (rule.triggers or rule.needs))
+        self.names: tuple[str, ...] = ()
+        self._memories: dict[tuple[str, str], object] = {}
+
+    def learn(self, record: StepRecord) -> None:
+        """Take the names of the learners, where the record has them."""
+        for event in record.events:
+            found = event.data.get("learners") if event.kind == "learners" else None
+            if isinstance(found, list):
+                self.names = tuple(str(learner["name"]) for learner in found if isinstance(learner, dict))
+
+    def takes(self, rule: Rule) -> bool:
+        """Return whether the rule is to see the learners one by one."""
+        return rule.name in self._reading
+
+    def calls(self, context: StepContext, rules: Mapping[str, Rule]) -> Iterator[tuple[StepContext, list[RuleCall]]]:
+        """Yield, for each learner that this record has a loss of, its view and the rules to call."""
+        record = context.record
+        for name in self.names:
+            loss = record.scalars.get(f"{name}{_SUFFIX}")
+            if loss is not None:
+                others = {f"{other}{_SUFFIX}" for other in self.names}
+                scalars = {key: value for key, value in record.scalars.items() if key not in others}
+                part = copy(context)
+                part.record, part.learner = replace(record, scalars={**scalars, "loss": loss}), name
+                part.burst, part.index = Burst(), -1
+                yield part, [self._call(rules[key], name) for key in rules if key in self._reading]
+
+    def _call(self, rule: Rule, learner: str) -> RuleCall:
+        key = rule.name, learner
+        if key not in self._memories:
+            self._memories[key] = rule.memory() if rule.memory else None
+        return rule, rule.check, self._memories[key]
+
+
+def addressed(finding: Finding, context: StepContext) -> Finding:
+    """Return a finding about a learner's view with the names that the learner and its loss have in the run."""
+    if finding.site:
+        return finding
+    name = context.learner
+    metric = f"scalar/{name}{_SUFFIX}" if finding.metric == _LOSS else finding.metric
+    site = name if name in context.model.modules else ""
+    return replace(finding, site=site, metric=metric, explanation=f"{name}: {finding.explanation}")

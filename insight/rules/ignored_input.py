@@ -1,0 +1,119 @@
+"""Inputs of the model that have no effect on its output."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...storage import Event, Finding
+from ..context.step_context import StepContext
+from ..event_fields import number
+from ..indicators.executable_checks import refutation, refuted, refuting_event
+from ..recording import Recording, chain
+from ..rule import FORWARD, rule
+
+_MODEL = chain("one:Dense", "two:Dense")
+_CHECK, _COLUMNS, _SECOND = "input_is_used", "columns_are_used", 2
+_VARIES = "inputs_vary"
+_ORDER = "order_of_tokens_matters"
+
+
+_HALF = refuting_event(_COLUMNS, "with other values in 12 of the 24 columns of x, every output is the same", columns=12)
+
+
+def _tried(*outcomes: str) -> Recording:
+    words = "with other values of t (8,), every element of the output is the same"
+    events = (
+        replace(refuting_event(_CHECK, words, outcome=outcome, occasion=step + 1, elements=8), step=step)
+        for step, outcome in enumerate(outcomes)
+    )
+    return Recording(structure=_MODEL, events=tuple(events), steps=len(outcomes))
+
+
+def _constant(noise: float) -> Recording:
+    words = "t (64,) is 0 for every sample, in the batches of two steps"
+    return Recording(structure=_MODEL, events=(refuting_event(_VARIES, words, noise=noise, value=0.0),))
+
+
+@rule(
+    "ignored-input",
+    needs=("record",),
+    triggers=("event/check",),
+    phase=FORWARD,
+    is_fact=True,
+    is_optional=True,
+    memory=set,
+    fires_on=(
+        Recording(structure=_MODEL, events=(refuting_event(_ORDER, "with the positions of ids in reverse order"),)),
+        _tried("broken", "broken"),
+        Recording(structure=_MODEL, events=(_HALF,)),
+        _constant(1.0),
+    ),
+    # a layer that begins at zero hides the input at the first occasion; a network that has died, at the second
+    silent_on=(_tried("broken", "held"), _tried("held", "broken"), _tried("broken"), _tried("open", "open")),
+)
+def check(context: StepContext, memory: set[tuple[str, str]]) -> Iterator[Finding]:
+    """Report an input that the model gets and does not use.
+
+    The probe calls a copy of the model with the batches of steps 1 and 25, the values of one input exchanged or
+    replaced. If not one element of the output moves at either, the model does not use the input: a noise level, a
+    condition or a mask that is lost on the way, or a column that is multiplied by zero. In a rehearsal (`mindscope
+    doctor`) the columns of rows and the channels of images are tried as well. Constant inputs and masks are not tried.
+
+    A model with attention over tokens is tried with the positions in reverse order as well. If each output is the same
+    at its token, the order is lost: no position is encoded, and no later token hidden.
+
+    An input that has one value for all samples of two batches tells the model nothing. Where the target is noise, a
+    number beside the noisy input is the noise level or the time step, and a constant is a warning. A number of another
+    kind, a channel of images and a column of zeros may be meant: there the rule asks.
+    """
+    for event in refuted(context, _VARIES):
+        yield _of_a_constant(context, event)
+    for event in refuted(context, _ORDER, occasion=2):
+        yield refutation(
+            context,
+            event,
+            consequence="the model sees a bag of tokens, and not a sequence",
+            advice="add a positional encoding to the embeddings, or relative positions to the attention; check that "
+            "its result is kept, and that it is not zero",
+            severity="warning",
+            confidence=0.8,
+        )
+    for event in refuted(context, _COLUMNS):
+        yield refutation(
+            context,
+            event,
+            consequence="the model does not use these columns",
+            advice="look for a slice or split with wrong bounds, and for one variable where another is meant",
+            severity="warning",
+        )
+    for event in refuted(context, _CHECK):
+        tried = (event.site, str(event.data.get("subject")))
+        if number(event, "occasion") < _SECOND:
+            memory.add(tried)
+        if number(event, "occasion") < _SECOND or tried not in memory:
+            continue
+        yield refutation(
+            context,
+            event,
+            consequence=f"the model does not use {event.data.get('subject')}",
+            advice="follow the input through the model's forward: look for a variable that is overwritten or never "
+            "read, a projection whose weight stays zero, and an argument passed under another name; if the input is "
+            "not meant to be used, do not pass it",
+            severity="warning",
+        )
+
+
+def _of_a_constant(context: StepContext, event: Event) -> Finding:
+    measured = event.data.get("numbers")
+    is_level = isinstance(measured, dict) and measured.get("noise") == 1.0
+    found = refutation(
+        context,
+        event,
+        consequence="the target is noise, and the model is told the same noise level or time step for all of it",
+        advice="give the model the noise level or time step that its input was made with; look for a variable that is "
+        "overwritten, zeroed, or drawn once before the loop",
+        severity="warning",
+    )
+    if is_level:
+        return found
+    words = f"{event.data.get('counterexample')}; it tells the model nothing"
+    return replace(found, severity="info", confidence=0.5, explanation=f"{words}: is that meant?")

@@ -1,0 +1,53 @@
+"""A loss that scores padding like words."""
+
+from collections.abc import Iterator
+
+from ...storage import Finding
+from ..context.step_context import StepContext
+from ..indicators.executable_checks import refutation, refuted, refuting_event
+from ..recording import Recording, chain
+from ..rule import LOSS, rule
+
+_MODEL = chain("one:Dense", "two:Dense")
+_CHECK = "padding_is_not_scored"
+#: Share of padded positions from which the score of padding outweighs much of the rest. Our choice.
+_MUCH = 0.15
+
+
+def _tried(outcome: str, share: float) -> Recording:
+    words = "40% of the positions of x are padding, and their target 0 is scored like any other"
+    return Recording(structure=_MODEL, events=(refuting_event(_CHECK, words, outcome=outcome, padded_share=share),))
+
+
+@rule(
+    "padding-counted",
+    needs=("record",),
+    triggers=("event/check",),
+    phase=LOSS,
+    is_fact=True,
+    is_optional=True,
+    memory=list,
+    fires_on=(_tried("broken", 0.4),),
+    silent_on=(_tried("held", 0.4), _tried("open", 0.4), _tried("broken", 0.05)),
+)
+def check(context: StepContext, memory: list[int]) -> Iterator[Finding]:
+    """Report a mean loss over positions of which many are padding.
+
+    The probe finds padding as a token that ends many rows, at different lengths, and occurs nowhere else. If the
+    targets there are one class that the loss does not ignore, and at least 15 % of all positions are padding, the loss
+    is mostly about predicting padding: it looks better than it is, and words get a smaller gradient.
+    """
+    for event in refuted(context, _CHECK):
+        found = event.data.get("numbers")
+        share = found.get("padded_share") if isinstance(found, dict) else None
+        if memory or not isinstance(share, int | float) or share < _MUCH:
+            continue
+        memory.append(event.step)
+        yield refutation(
+            context,
+            event,
+            consequence="the model learns to predict padding, and the mean loss hides how it does on the rest",
+            advice="pass ignore_index=, or set the targets of padded positions to -100",
+            metric="scalar/loss",
+            severity="warning",
+        )

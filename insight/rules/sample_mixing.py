@@ -1,0 +1,47 @@
+"""Samples of a batch that change each other's outputs."""
+
+from collections.abc import Iterator
+
+from ...storage import Finding
+from ..context.step_context import StepContext
+from ..indicators.executable_checks import refutation, refuted, refuting_event
+from ..recording import Recording, chain
+from ..rule import FORWARD, rule
+
+_MODEL = chain("one:Dense", "two:Dense")
+_CHECK = "samples_are_independent"
+
+
+def _tried(outcome: str, occasion: int = 2) -> Recording:
+    words = "in evaluation mode, changing sample 0 alone moved the outputs of 7 of the other 7 samples"
+    event = refuting_event(_CHECK, words, outcome=outcome, occasion=occasion, moved=7, samples=8)
+    return Recording(structure=_MODEL, events=(event,))
+
+
+@rule(
+    "sample-mixing",
+    needs=("record",),
+    triggers=("event/check",),
+    phase=FORWARD,
+    is_fact=True,
+    is_optional=True,
+    fires_on=(_tried("broken"),),
+    silent_on=(_tried("held"), _tried("open"), _tried("broken", 1)),
+)
+def check(context: StepContext, memory: None) -> Iterator[Finding]:
+    """Report samples whose outputs depend on other samples of their batch.
+
+    The probe changes the first sample of the batch of step 25 and calls a copy of the model in evaluation mode, in
+    which batch normalisation mixes nothing. Graphs, square outputs and batches that are the same at every step are left
+    out. The usual reason is an operation along the wrong axis: a softmax, a mean or attention over the batch instead
+    of the positions (`batch_first`), or a reshape that swaps both.
+    """
+    del memory
+    for event in refuted(context, _CHECK, occasion=2):
+        yield refutation(
+            context,
+            event,
+            consequence="what the model answers for a sample depends on which others are beside it",
+            advice="look for an operation along axis 0: softmax, mean, normalisation or attention over the batch, "
+            "batch_first that does not fit the data, and a view or reshape that should be a transpose",
+        )

@@ -1,0 +1,109 @@
+"""Targets that are wrong in value learning or of a teacher: a copy that does not follow, or a mask upside down."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...storage import Event, Finding, OptimizerInfo
+from ..context.step_context import StepContext
+from ..indicators.executable_checks import refutation, refuted, refuting_event
+from ..recording import Recording, chain
+from ..rule import OPTIMIZER, rule
+
+_MODEL = chain("one:Dense", "two:Dense")
+_CHECK = "copy_follows_its_network"
+_BOOTSTRAP = "next_states_count_unless_an_episode_ends"
+_TWO = replace(_MODEL, optimizers=(OptimizerInfo("Adam"), OptimizerInfo("Adam")))
+_VALUE = Event("training_kind", 0, data={"name": "value"})
+
+
+def _tried(words: str, *events: Event, **numbers: float) -> Recording:
+    return Recording(
+        structure=_MODEL, events=(*events, refuting_event(_CHECK, words, occasion=2, outcome="broken", **numbers))
+    )
+
+
+_MASKED = refuting_event(_BOOTSTRAP, "the value of the next state is multiplied by zero for 97%", share=0.03)
+_ALIKE = "as a step began, target was critic itself, at each of 3 looks"
+
+
+@rule(
+    "stale-target",
+    needs=("record",),
+    triggers=("event/check",),
+    phase=OPTIMIZER,
+    is_fact=True,
+    is_optional=True,
+    asks="intent",
+    fires_on=(
+        _tried("between two steps critic was moved by 0.01 of the way to target", backwards=0.01),
+        _tried("teacher, which follows student, has gone 0.2% of its way so far", hardly=0.002),
+        _tried(_ALIKE, _VALUE, alike=1.0),
+        Recording(structure=_TWO, events=(refuting_event(_CHECK, "q_target has not moved", never=1.0),)),
+        Recording(structure=_MODEL, events=(_VALUE, _MASKED)),
+    ),
+    silent_on=(
+        Recording(structure=_MODEL, events=(refuting_event(_CHECK, "", outcome="held", moved=0.3),)),
+        # a mask over a teacher's answers
+        Recording(structure=_MODEL, events=(_MASKED,)),
+    ),
+)
+def check(context: StepContext, memory: None) -> Iterator[Finding]:
+    """Report a copy of a trained network that the training calls and that follows it wrongly.
+
+    The probe finds networks with the parameters of a trained one that no optimizer holds, and looks at both at steps 1,
+    25, 200 and 1000. Moved the wrong way: the trained network is pulled to the copy, which stays, as where arguments of
+    a soft update are exchanged. Hardly moving: after 200 steps the copy has gone less than 2 % of its network's way, so
+    it still answers as at the start. In value learning, a copy that is the network itself whenever a step begins is no
+    target that stays (Mnih et al. 2015, "Human-level control"; Lillicrap et al. 2016, arXiv:1509.02971, section 3). A
+    copy that has never moved may be a reference that is meant to stay, and is a question; where actor and critic have
+    optimizers of their own, targets follow by an average in every step, and it is a warning.
+
+    In reinforcement learning the probe also follows what networks answer without gradients to products with zeros and
+    one other number. Where such a product is zero for two of three samples, the mask of episodes' ends is the wrong way
+    round: the target takes over the value of the next state just where there is none.
+    """
+    del memory
+    if context.kind.name in ("value", "policy"):
+        for event in refuted(context, _BOOTSTRAP):
+            yield refutation(
+                context,
+                event,
+                consequence="targets hold hardly more than the reward of one step",
+                advice="multiply by 1 - done, which is one while the episode goes on",
+                metric="scalar/loss",
+                severity="warning",
+                confidence=0.85,
+            )
+    for event in refuted(context, _CHECK):
+        measured = event.data.get("numbers")
+        told = set(measured) if isinstance(measured, dict) else set[str]()
+        if "backwards" in told:
+            words, advice = "the trained network is pulled back", "exchange the arguments of the soft update"
+        elif "hardly" in told:
+            words = "what it teaches is nearly what it was at the start"
+            advice = "raise the rate of the moving average: 0.005, or a momentum of 0.99 to 0.996, for a run this short"
+        elif "alike" in told:
+            words = "it is no target that stays while the network learns"
+            advice = "copy the weights every few hundred steps only, or by a moving average with a small rate"
+        else:
+            words = "if it is to follow, nothing does that"
+            advice = "call the update of the copy after each step of the optimizer; if it is a reference, do nothing"
+        is_sure = bool(told & {"backwards", "hardly"})
+        is_sure |= "alike" in told and context.kind.name == "value"
+        is_sure |= "never" in told and _has_averaged_targets(context)
+        found = refutation(
+            context,
+            event,
+            consequence=words + ("" if is_sure else "; is that meant?"),
+            advice=advice,
+            metric="",
+            severity="warning" if is_sure else "info",
+            confidence=0.9 if "backwards" in told else 0.7 if is_sure else 0.5,
+        )
+        yield replace(found, site=str(event.data.get("subject")))
+
+
+def _has_averaged_targets(context: StepContext) -> bool:
+    """Return whether several optimizers step networks that are no policies with a reference."""
+    has_reference = context.kind.name in ("policy", "preference", "language_model")
+    return len(context.model.structure.optimizers) > 1 and not has_reference

@@ -1,0 +1,277 @@
+"""The verdict on a run, from one place: four words, with their reasons, and what could not be checked.
+
+The command line, JSON, the pages, notebooks and callbacks all ask `judge`. `healthy` is a claim and has reasons: the
+model learned more than the best constant answer, and no check was broken. Without them it is `no fault found`.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import isfinite, nan
+from operator import attrgetter
+from typing import Final, Literal
+
+import numpy as np
+
+from ..storage import ROOT_SITE, Event, Finding, RunState, StepRecord, Store
+from .indicators.exchanged_answers import ExchangedAnswers
+from .indicators.loss_anchor import KnownLoss
+from .rules import RULES
+
+#: The three words of the field `verdict` in JSON; programs read them.
+Verdict = Literal["healthy", "unhealthy", "undetermined"]
+#: The four words for people.
+Words = Literal["healthy", "no fault found", "unhealthy", "undetermined"]
+
+#: Findings that say nothing of the model's health: of the monitor itself, of what a person wanted to know, and of time
+#: that passes between steps, on a machine that may have other work.
+BESIDE: Final = frozenset({"dataloader_bound", "monitor_fault", "watchpoint"})
+#: Share of the cost of the best constant answer below which something was learned (our choice: ten times the noise of
+#: a mean over the newest losses).
+_LEARNED: Final = 0.9
+#: Losses whose median is the first, or the newest, level.
+_FIRST, _NEWEST = 5, 24
+#: Confidence of a notice below which it is a withdrawn finding, and not a question.
+_ASKED: Final = 0.3
+#: One series of each subject that an essential rule needs, by which its records are counted.
+_COUNTED: Final = {"update": "update/l2_norm", "gradient": "gradient/l2_norm"}
+#: Checks and reasons that are listed (our choice: a terminal shows them in one screen).
+_LISTED: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """What an executable check found: an event `check`, or the newest of several of one name.
+
+    Args:
+        outcome: `held`, `broken` or `open`, if it could not be decided.
+        claim: What was checked, in words.
+        counterexample: What breaks it, in words; else empty.
+    """
+
+    name: str
+    outcome: str
+    claim: str
+    counterexample: str = ""
+
+
+@dataclass(slots=True)
+class RunFacts:
+    """What is known of a run beside its findings.
+
+    Attributes:
+        seen: Records that carried the loss, updates and gradients, as far as they were counted.
+        first, newest: The first and the newest finite losses.
+        checks: The newest outcome of every check.
+        scalars: Names that were logged.
+        unseen: Networks that were trained behind the recorded model.
+    """
+
+    state: RunState = "running"
+    last_step: int = -1
+    seen: dict[str, int] = field(default_factory=dict)
+    first: list[float] = field(default_factory=list)
+    newest: list[float] = field(default_factory=list)
+    known: KnownLoss = field(default_factory=KnownLoss)
+    exchanged: ExchangedAnswers = field(default_factory=ExchangedAnswers)
+    optimizers: int = 1
+    checks: dict[str, CheckOutcome] = field(default_factory=dict)
+    has_validation: bool = False
+    has_reference: bool = False
+    unseen: list[str] = field(default_factory=list)
+
+    def learn(self, record: StepRecord) -> None:
+        """Take one record."""
+        for event in record.events:
+            self.learn_event(event)
+        if not record.scalars:
+            return
+        loss = record.scalars.get("loss")
+        if loss is not None and isfinite(loss):
+            if len(self.first) < _FIRST:
+                self.first.append(loss)
+            self.newest.append(loss)
+            if len(self.newest) >= 2 * _NEWEST:
+                del self.newest[:-_NEWEST]
+        self.known.learn_entropy(record.scalars.get("target/entropy"))
+        if not self.has_validation:
+            self.has_validation = any(name.startswith("validation/") for name in record.scalars)
+
+    def learn_event(self, event: Event) -> None:
+        """Take one event of the run."""
+        self.known.learn_event(event)
+        self.exchanged.learn([event], None)
+        if event.kind == "later_training":
+            self.unseen.append(str(event.data.get("networks", event.site)))
+        if event.kind == "check":
+            data = event.data
+            name = str(data.get("check", ""))
+            self.checks[f"{name} {event.site}"] = CheckOutcome(
+                name,
+                str(data.get("outcome", "open")),
+                str(data.get("claim", name)),
+                _words(data.get("counterexample")),
+            )
+
+    @property
+    def levels(self) -> tuple[float, float]:
+        """The first and the newest level of the loss; NaN without any."""
+        newest = self.newest[-_NEWEST:]
+        return (float(np.median(self.first)), float(np.median(newest))) if self.first and newest else (nan, nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict with everything that stands behind it.
+
+    Args:
+        verdict: For programs; `no fault found` is `healthy` here.
+        words: For people.
+        reasons: Why, each in a few words.
+        not_checked: What the run does not tell.
+        next_command: The one command that would check it; empty if nothing is left.
+        questions: Findings that only the person's intent can settle; they never make a run unhealthy.
+    """
+
+    verdict: Verdict = "undetermined"
+    words: Words = "undetermined"
+    reasons: tuple[str, ...] = ()
+    not_checked: tuple[str, ...] = ()
+    next_command: str = ""
+    questions: tuple[Finding, ...] = ()
+
+
+def judge(findings: Iterable[Finding], facts: RunFacts) -> Judgement:
+    """Return the verdict on a run with these findings."""
+    found = tuple(findings)
+    questions = tuple(finding for finding in found if is_question(finding))
+    judged = replace(_judged(found, facts), questions=questions)
+    return replace(judged, next_command=_next_command(judged, facts))
+
+
+def is_question(finding: Finding) -> bool:
+    """Return whether the finding asks what is meant: a notice that ends with a question mark, and is not withdrawn."""
+    return finding.severity == "info" and finding.confidence > _ASKED and finding.explanation.endswith("?")
+
+
+def matters(finding: Finding) -> bool:
+    """Return whether the finding makes a run unhealthy."""
+    return finding.severity != "info" and finding.cause not in BESIDE
+
+
+def _judged(findings: tuple[Finding, ...], facts: RunFacts) -> Judgement:
+    causes = tuple(dict.fromkeys(finding.cause for finding in findings if matters(finding)))
+    if causes:
+        return Judgement("unhealthy", "unhealthy", tuple(f"found: {cause}" for cause in causes[:_LISTED]))
+    if facts.state in ("failed", "crashed"):
+        return Judgement(reasons=("the run ended early, and no rule found why",))
+    failed = {finding.site for finding in findings if finding.cause == "monitor_fault"}
+    gaps = tuple(_gaps(facts.seen, failed))
+    if gaps:
+        return Judgement(reasons=gaps)
+    learned, held = _learned(facts), [check for check in facts.checks.values() if check.outcome == "held"]
+    reasons = (*((learned,) if learned else ()), *(f"checked: {check.claim}" for check in held[:_LISTED]))
+    is_claimed = (
+        bool(learned) and not facts.unseen and not any(check.outcome == "broken" for check in facts.checks.values())
+    )
+    return Judgement("healthy", "healthy" if is_claimed else "no fault found", reasons, _not_checked(facts, learned))
+
+
+def _gaps(seen: Mapping[str, int], failed: Collection[str]) -> Iterator[str]:
+    """Yield why silence means nothing, for every rule without which no run can be called healthy."""
+    for rule in filter(attrgetter("essential"), RULES.values()):
+        if f"rule/{rule.name}" in failed:
+            yield f"the rule {rule.name} failed"
+        for need in rule.needs:
+            if seen.get(need, 0) < rule.warm_up:
+                yield f"{need} was recorded {seen.get(need, 0)} times, {rule.name} needs {rule.warm_up}"
+
+
+def _learned(facts: RunFacts) -> str:
+    """Return in words how much better than an answer without knowledge the loss is; empty if that is not known."""
+    first, newest = facts.levels
+    constant = facts.known.guessing
+    is_known = facts.known.is_known and facts.optimizers <= 1 and isfinite(constant)
+    if is_known and newest < _LEARNED * constant:
+        return f"the loss went from {first:.4g} to {newest:.4g}, where the best constant answer costs {constant:.4g}"
+    if facts.optimizers <= 1 and facts.exchanged.has_learned:
+        look = facts.exchanged.looks[-1]
+        words = (
+            f"at step {look.step} the loss of a batch was {look.loss:.4g}, and {look.exchanged:.4g} with the answers"
+        )
+        return f"{words} exchanged among its samples: each answer belongs to its own sample"
+    return ""
+
+
+def _not_checked(facts: RunFacts, learned: str) -> tuple[str, ...]:
+    first, newest = facts.levels
+    missing = [f"how {networks} learned, which was trained behind the recorded model" for networks in facts.unseen]
+    if not learned:
+        level = f" (it went from {first:.4g} to {newest:.4g})" if isfinite(newest) else ""
+        missing.append(f"whether the loss{level} is better than that of the best constant answer")
+    if not facts.has_validation:
+        missing.append("whether what was learned holds for other data: no validation/loss was logged")
+    if not facts.checks:
+        missing.append("what the output depends on, and what the loss reaches")
+    undecided = [check for check in facts.checks.values() if check.outcome != "held"]
+    missing += [f"{check.claim}{f': {check.counterexample}' * bool(check.counterexample)}" for check in undecided]
+    return tuple(missing[:_LISTED])
+
+
+def _next_command(judged: Judgement, facts: RunFacts) -> str:
+    """Return the one command, or line, that would tell more."""
+    if judged.verdict == "unhealthy":
+        return ""
+    if judged.verdict == "undetermined" or not facts.checks:
+        return "mindscope doctor SCRIPT"
+    if not facts.has_validation:
+        return 'monitor.log({"validation/loss": ...})'
+    return "" if facts.has_reference else "mindscope diagnose RUN --reference GOOD_RUN"
+
+
+def stored_facts(store: Store, run: str) -> RunFacts:
+    """Return the facts of a stored run, from its series and events alone; costs as much as drawing one line.
+
+    Raises:
+        RunNotFound: None or several runs answer to it.
+    """
+    described = store.find_run(run)
+    facts = RunFacts(described.state, described.last_step, optimizers=len(store.structure(described.id).optimizers))
+    names = store.metrics(described.id)
+    facts.has_validation = any(name.startswith("scalar/validation/") for name in names)
+    for kind in ("loss_input", "accumulation", "check", "exchange", "later_training"):
+        for event in store.events(described.id, kind=kind):
+            facts.learn_event(event)
+    losses = store.series(described.id, ROOT_SITE, "scalar/loss", limit=2 * _NEWEST)
+    first, last = _ends(store, described.id, losses.steps.tolist())
+    facts.first, facts.newest = first[:_FIRST], last[-_NEWEST:]
+    for entropy in store.series(described.id, ROOT_SITE, "scalar/target/entropy").values[-1:].tolist():
+        facts.known.learn_entropy(entropy)
+    facts.seen = {"scalar/loss": losses.total, **_records(store, described.id, names)}
+    return facts
+
+
+def _ends(store: Store, run: str, steps: list[int]) -> tuple[list[float], list[float]]:
+    """Return the first and the newest finite losses, unthinned."""
+    if not steps:
+        return [], []
+    ends = []
+    for first, last in ((steps[0], steps[0] + 2 * _NEWEST), (max(steps[-1] - 10 * _NEWEST, 0), steps[-1])):
+        values = store.series(run, ROOT_SITE, "scalar/loss", first=first, last=last).values.tolist()
+        ends.append([value for value in values if isfinite(value)])
+    return ends[0], ends[1]
+
+
+def _records(store: Store, run: str, names: tuple[str, ...]) -> dict[str, int]:
+    """Return how many records carried each subject, by the parameter that has most."""
+    found = {}
+    for subject, metric in _COUNTED.items():
+        if metric not in names:
+            continue
+        sites = [item.site for item in store.structure(run).parameters if item.requires_grad]
+        counts = [store.series(run, site, metric, limit=2).total for site in (*sites[:2], *sites[-2:])]
+        found[subject] = max(counts, default=0)
+    return found
+
+
+def _words(value: object) -> str:
+    return "" if value is None else str(value)

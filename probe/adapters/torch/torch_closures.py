@@ -1,0 +1,46 @@
+"""Optimizers that are called with a closure, or stand behind a wrapper."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+import torch
+
+#: What an optimizer's `step` is called with, itself the first of them.
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def closure_of(arguments: Sequence[Any], options: Mapping[str, Any]) -> Callable[[], Any] | None:
+    """Return the closure that an optimizer's `step` is called with; None if it has none."""
+    return arguments[1] if len(arguments) > 1 else options.get("closure")
+
+
+def with_report(arguments: tuple[Any, ...], options: dict[str, Any], report: Callable[[], object]) -> Arguments:
+    """Return arguments with a closure that calls `report` after its first evaluation; they have a closure."""
+    closure = closure_of(arguments, options)
+    assert closure is not None, "asked for where there is a closure"
+    reporting = _reporting_once(closure, report)
+    if len(arguments) > 1:
+        return (arguments[0], reporting, *arguments[2:]), options
+    return arguments, {**options, "closure": reporting}
+
+
+def _reporting_once(closure: Callable[[], Any], report: Callable[[], object]) -> Callable[[], Any]:
+    is_first = True
+
+    @wraps(closure)
+    def evaluate() -> Any:
+        nonlocal is_first
+        loss = closure()
+        if is_first:
+            is_first = False
+            report()
+        return loss
+
+    return evaluate
+
+
+def without_wrapper(optimizer: Any) -> Any:
+    """Return the optimizer that steps: inside of the one that Hugging Face's Accelerate, for one, puts around it."""
+    inner = getattr(optimizer, "optimizer", None)
+    return without_wrapper(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer

@@ -1,0 +1,373 @@
+"""Finds the networks that a script trains, by its optimizers and its variables, and names them as the script does.
+
+A script that trains one network is watched as that network. One that trains several is watched as a `Program`, which
+only lists them: its sites begin with the names of the script's variables and attributes, `generator.l1`.
+"""
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, FunctionType, ModuleType
+from typing import Final
+from weakref import WeakSet
+
+import torch
+from torch.optim import Optimizer
+
+from ...user_line import OUR_FILES
+from .process_objects import objects_of
+from .torch_patches import PatchedFunctions
+
+#: How deep attributes and collections are looked through, and how many objects at most. Our choice: enough for
+#: `trainer.agents["left"].actor`.
+_DEEPEST, _MOST = 4, 5000
+#: Elements of one collection that are looked at; a list of samples has more. Our choice.
+_MOST_ELEMENTS: Final = 64
+_TORCH: Final = str(Path(torch.__file__).parent)
+#: Packages whose objects hold no network of the script in an attribute.
+_FOREIGN: Final = frozenset({"torch", "numpy", "builtins", "logging", "argparse", "pathlib", "mindscope"})
+
+
+class Program(torch.nn.Module):  # type: ignore[misc]  # torch is untyped where it is not installed
+    """The networks of a script that are trained, as one model that only lists its parts.
+
+    A name with dots, such as `agent.actor`, leads through a list of its own.
+    """
+
+    def __init__(self, networks: Mapping[str, torch.nn.Module]) -> None:
+        super().__init__()
+        for name, network in networks.items():
+            first, _, rest = name.partition(".")
+            if not rest or first in networks:  # a part of a network that does not list it has a name of its own
+                self.add_module(name.replace(".", "_"), network)
+                continue
+            inner = {part.partition(".")[2]: found for part, found in networks.items() if part.startswith(f"{first}.")}
+            if first not in self._modules:
+                self.add_module(first, Program(inner))
+
+    @property
+    def training(self) -> bool:
+        """Whether any network is in training mode; the script switches them one by one."""
+        return any(network.training for network in self.__dict__.get("_modules", {}).values())
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        """Leave the networks as the script has set them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedModel:
+    """What is to be watched.
+
+    Args:
+        model: The network that is trained, or a list of several.
+        optimizers: Those that will step it; none where the first one to step tells.
+        listed: Modules of which the script calls the parts instead of themselves.
+        is_called_unseen: Whether the script calls `forward` itself, which no hook sees.
+    """
+
+    model: torch.nn.Module
+    optimizers: tuple[Optimizer, ...] = ()
+    listed: tuple[torch.nn.Module, ...] = ()
+    is_called_unseen: bool = False
+
+
+class KnownOptimizers:
+    """The optimizers that a script makes, as it makes them."""
+
+    def __init__(self) -> None:
+        self._made: WeakSet[Optimizer] = WeakSet()
+        self._order: dict[int, int] = {}
+        _listen.add(self._note)
+
+    def stop(self) -> None:
+        """Listen no longer."""
+        _listen.remove(self._note)
+
+    def _note(self, optimizer: Optimizer) -> None:
+        self._made.add(optimizer)
+        self._order.setdefault(id(optimizer), len(self._order))
+
+    def __iter__(self) -> Iterator[Optimizer]:
+        """Yield those that still exist, in the order in which they were made; of wrapped ones the outer is left out."""
+        made = sorted(self._made, key=lambda optimizer: self._order[id(optimizer)])
+        wrappers = {id(one) for one in made if isinstance(getattr(one, "optimizer", None), Optimizer)}
+        return (one for one in made if id(one) not in wrappers)
+
+    def holds_any_of(self, module: torch.nn.Module) -> bool:
+        """Return whether any of them steps a parameter of the module."""
+        ids = {id(parameter) for parameter in module.parameters()}
+        return any(not ids.isdisjoint(parameter_ids(optimizer)) for optimizer in self)
+
+
+def parameter_ids(optimizer: Optimizer) -> set[int]:
+    """Return the ids of all parameters that the optimizer steps."""
+    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+
+
+def _announce(original: Callable[..., object]) -> Callable[..., object]:
+    def add_param_group(self: Optimizer, *arguments: object, **options: object) -> object:
+        result = original(self, *arguments, **options)
+        for note in tuple(_listen.listeners):
+            note(self)
+        return result
+
+    return add_param_group
+
+
+_listen: PatchedFunctions[Callable[[Optimizer], None]] = PatchedFunctions(
+    lambda: _listen.put(Optimizer, "add_param_group", _announce)
+)
+
+
+def trained_with(called: torch.nn.Module, optimizers: Iterable[Optimizer]) -> TrainedModel:
+    """Return what to watch of a script that has just called this module to train it.
+
+    Args:
+        called: The outermost module of the call.
+        optimizers: All that the script has made.
+    """
+    known = tuple(optimizers)
+    held = {id(parameter) for one in known for group in one.param_groups for parameter in group["params"]}
+    if held <= ids_of(called):
+        return TrainedModel(called, _stepping(known, called))
+    roots = _roots_of(held)
+    own = next((name for name, module in roots.items() if any(part is called for part in module.modules())), None)
+    if own is None:
+        own = _unused(type(called).__name__.lower(), roots)
+        roots = {own: called, **roots}
+    reached = set[int]().union(*(ids_of(module) for module in roots.values())) & held
+    inner = _smallest(roots[own], called, reached & ids_of(roots[own]))
+    roots[own] = inner
+    model = inner if len(roots) == 1 else Program(roots)
+    return TrainedModel(model, _stepping(known, model), () if inner is called else (inner,))
+
+
+def trained_in_sight(optimizers: Iterable[Optimizer]) -> TrainedModel | None:
+    """Return what to watch of a script of which no trained module was seen to be called; None where none is in sight.
+
+    Such a script calls `forward` methods themselves, which no hook sees.
+    """
+    known = tuple(optimizers)
+    held = set[int]().union(*map(parameter_ids, known))
+    if not held:
+        return None
+    roots = _roots_of(held)
+    if not roots:
+        return None
+    model = next(iter(roots.values())) if len(roots) == 1 else Program(roots)
+    return TrainedModel(model, _stepping(known, model), is_called_unseen=True)
+
+
+def _roots_of(held: set[int]) -> dict[str, torch.nn.Module]:
+    """Return the networks in sight that hold these parameters, and others where not all variables may be read."""
+    roots = {name: module for name, module in networks_in_sight().items() if not held.isdisjoint(ids_of(module))}
+    missing = held.difference(*(ids_of(module) for module in roots.values()))
+    if missing and any(map(_keeps_locals, _frames())):
+        others = networks_holding(missing)
+        roots.update({_unused(name, roots): module for name, module in others.items()})
+    return roots
+
+
+def ids_of(module: torch.nn.Module) -> set[int]:
+    """Return the ids of the module's parameters."""
+    return {id(parameter) for parameter in module.parameters()}
+
+
+def _stepping(optimizers: Sequence[Optimizer], model: torch.nn.Module) -> tuple[Optimizer, ...]:
+    """Return the optimizers of the model if there are several; a single one is found as it steps."""
+    mine = ids_of(model)
+    several = tuple(one for one in optimizers if not mine.isdisjoint(parameter_ids(one)))
+    return several if len(several) > 1 else ()
+
+
+def _smallest(root: torch.nn.Module, called: torch.nn.Module, wanted: set[int]) -> torch.nn.Module:
+    """Return the innermost module of the root that holds the called one and these parameters."""
+    found = root
+    while found is not called:
+        inside = (part for part in found.children() if any(module is called for module in part.modules()))
+        inner = next((part for part in inside if wanted <= ids_of(part)), None)
+        if inner is None:
+            break
+        found = inner
+    return found
+
+
+def networks_in_sight() -> dict[str, torch.nn.Module]:
+    """Return the outermost modules that the running script's variables lead to, by the names that lead there."""
+    found: dict[str, torch.nn.Module] = {}
+    for frame in _frames():
+        _look_through(_variables(frame), found)
+    inside = {id(part) for module in found.values() for part in module.modules() if part is not module}
+    names: dict[int, str] = {}
+    for name, module in found.items():
+        names.setdefault(id(module), name)
+    return {name: found[name] for name in names.values() if id(found[name]) not in inside}
+
+
+def tensors_in_sight(ids: set[int]) -> dict[str, torch.Tensor]:
+    """Return the tensors with these ids that the script's variables at the level of a module lead to, by name.
+
+    Objects, lists and dictionaries are looked through as for networks; no variables of running functions are read.
+    """
+    found: dict[str, torch.Tensor] = {}
+    for frame in _frames():
+        if frame.f_code.co_filename == frame.f_globals.get("__file__") and _is_the_scripts(frame):
+            for name, value in _leads(frame.f_globals):
+                if isinstance(value, torch.Tensor) and id(value) in ids:
+                    found.setdefault(name, value)
+    return found
+
+
+def networks_holding(ids: set[int]) -> dict[str, torch.nn.Module]:
+    """Return the outermost modules of the process that hold any of these parameters.
+
+    They have the names of the script's variables at the level of a module, others that of their class: no variables of
+    running functions are read.
+    """
+    objects = objects_of(torch.nn.Module)
+    held = [one for one in objects if type(one) is not Program and not ids.isdisjoint(_ids_if_any(one))]
+    names = _global_names()
+    found: dict[str, torch.nn.Module] = {}
+    for module in outermost(held):
+        for name, part in _callable(names.get(id(module), type(module).__name__.lower()), module, ids):
+            found[_unused(name, found)] = part
+    return found
+
+
+def outermost(modules: Sequence[torch.nn.Module]) -> list[torch.nn.Module]:
+    """Return those of the modules that are part of no other one of them."""
+    inside = {id(part) for module in modules for part in module.modules() if part is not module}
+    return [module for module in modules if id(module) not in inside]
+
+
+def names_of(networks: Iterable[torch.nn.Module], sites: Mapping[str, torch.nn.Module]) -> dict[int, str]:
+    """Return a name for each network, by id: its site, its variable at the level of a module, or its class."""
+    known = {**_global_names(), **{id(module): site for site, module in reversed(list(sites.items())) if site}}
+    return {id(one): known.get(id(one), type(one).__name__.lower()) for one in networks}
+
+
+def _global_names() -> dict[int, str]:
+    """Return what the script's variables at the level of a module call the networks that they lead to, by id."""
+    named: dict[str, torch.nn.Module] = {}
+    for frame in _frames():
+        if frame.f_code.co_filename == frame.f_globals.get("__file__") and _is_the_scripts(frame):
+            _look_through(frame.f_globals, named)
+    return {id(module): name for name, module in reversed(named.items())}
+
+
+def _callable(name: str, module: torch.nn.Module, ids: set[int]) -> Iterator[tuple[str, torch.nn.Module]]:
+    """Yield the module, or those parts of a list of modules that hold any of these parameters."""
+    if isinstance(module, torch.nn.ModuleList | torch.nn.ModuleDict):
+        for key, part in module.named_children():
+            if not ids.isdisjoint(ids_of(part)):
+                yield from _callable(f"{name}.{key}", part, ids)
+    elif not isinstance(module, torch.jit.ScriptModule):
+        yield name, module
+
+
+def kind_of(model: torch.nn.Module) -> str:
+    """Return the class of the model for people; of a list of ours the names of its networks."""
+    return ", ".join(dict(model.named_children())) if isinstance(model, Program) else type(model).__name__
+
+
+def _ids_if_any(module: torch.nn.Module) -> set[int]:
+    """Return the ids of its parameters; none of a module that is being made, or unlike torch's."""
+    try:
+        return ids_of(module)
+    except Exception:  # noqa: BLE001  any module of the process may be met here
+        return set()
+
+
+def _frames() -> list[FrameType]:
+    """Return the frames of the script, the outermost first."""
+    frames: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith(OUR_FILES) and frame.f_code.co_name == "run_to_end":
+            break
+        if not name.startswith((*OUR_FILES, _TORCH, "<frozen")):
+            frames.append(frame)
+        frame = frame.f_back
+    return frames[::-1]
+
+
+def _variables(frame: FrameType) -> dict[str, object]:
+    """Return the variables of the script that the frame sees: of its module, and its own.
+
+    Reading the variables of a function keeps them alive until it returns; a module's are read as they are.
+    """
+    scope = frame.f_globals if frame.f_code.co_filename == frame.f_globals.get("__file__") else {}
+    own = {} if frame.f_code.co_name == "<module>" or _keeps_locals(frame) else dict(frame.f_locals)
+    return {**scope, **own} if _is_the_scripts(frame) else own
+
+
+def _keeps_locals(frame: FrameType) -> bool:
+    """Return whether the function may keep what `locals()` gave it, a dictionary that reading would fill anew."""
+    return sys.version_info < (3, 13) and not {"locals", "vars"}.isdisjoint(frame.f_code.co_names)
+
+
+def _is_the_scripts(frame: FrameType) -> bool:
+    return "site-packages" not in frame.f_code.co_filename
+
+
+def _look_through(variables: Mapping[str, object], found: dict[str, torch.nn.Module]) -> None:
+    """Add the modules that these variables lead to, nearer ones first."""
+    for name, value in _leads(variables):
+        if issubclass(type(value), torch.nn.Module) and type(value) is not Program:
+            found.setdefault(name, value)
+
+
+def _leads(variables: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """Yield modules and tensors that these variables lead to, nearer ones first, with the names that lead there."""
+    waiting = deque((name, value, 0) for name, value in variables.items() if not name.startswith("__"))
+    seen: set[int] = set()
+    while waiting and len(seen) < _MOST:
+        name, value, depth = waiting.popleft()
+        kind = type(value)
+        if issubclass(kind, torch.Tensor):
+            yield name, value
+        if id(value) in seen or issubclass(kind, _WITHOUT_PARTS):
+            continue
+        seen.add(id(value))
+        if issubclass(kind, torch.nn.Module):
+            yield name, value
+            if kind is not Program and depth < _DEEPEST:
+                waiting.extend((inner, part, depth + 1) for inner, part in _unlisted_parts(name, value))
+        elif depth < _DEEPEST:
+            waiting.extend((inner, part, depth + 1) for inner, part in _parts(name, value))
+
+
+#: What holds no network.
+_WITHOUT_PARTS: Final = (str, bytes, int, float, bool, type(None), torch.Tensor, type, ModuleType, FunctionType)
+
+
+def _parts(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """Yield name and value of what an object, a dictionary or a short list holds."""
+    items: Iterable[tuple[object, object]] = ()
+    if isinstance(value, dict):
+        items = dict.items(value) if len(value) <= _MOST_ELEMENTS else ()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value) if len(value) <= _MOST_ELEMENTS else ()
+    elif type(value).__module__.partition(".")[0] not in _FOREIGN:
+        held = getattr(value, "__dict__", None)
+        items = held.items() if isinstance(held, dict) else ()
+    prefix = "" if name == "self" else f"{name}."
+    for key, part in items:
+        yield f"{prefix}{key}", part
+
+
+def _unlisted_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, object]]:
+    """Yield the collections that a module of the script's own holds; torch does not look for modules there."""
+    if type(module).__module__.partition(".")[0] not in _FOREIGN:
+        for key, part in vars(module).items():
+            if isinstance(part, dict | list | tuple) and part and not key.startswith("_"):
+                yield (key if name == "self" else f"{name}.{key}"), part
+
+
+def _unused(name: str, taken: Mapping[str, object]) -> str:
+    """Return the name, with a number where it is taken."""
+    return next(one for one in (name, *(f"{name}{number}" for number in range(2, 99))) if one not in taken)

@@ -1,0 +1,66 @@
+"""Names the parameters that a loss reaches at two steps while no optimizer of the process holds them."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+from torch.optim import Optimizer
+
+from ...checks.check_result import CheckResult
+from ...checks.copied_networks import shapes_of
+from ...checks.reached_parameters import ReachedLeaves, all_are_stepped, leaves_of, stepped_result
+from .process_objects import objects_of
+from .torch_networks import ids_of, networks_holding, parameter_ids, tensors_in_sight
+
+
+class ReachedParameters:
+    """The leaves of the losses of two steps.
+
+    Networks that are left alone on purpose are not told: copies of a trained one, which follow it in their own way, and
+    networks in evaluation mode, such as one that judges pictures.
+
+    Args:
+        model: The watched model, whose own parameters another rule tells.
+        optimizers: The watched ones.
+    """
+
+    def __init__(self, model: torch.nn.Module, optimizers: Callable[[], Iterable[Optimizer]]) -> None:
+        self._model, self._optimizers = model, optimizers
+        self._reached: dict[int, torch.Tensor] = {}
+        self._earlier = ReachedLeaves()
+
+    def read(self, root: torch.Tensor) -> None:
+        """Add the leaves of a loss whose backward pass begins."""
+        self._reached.update((id(leaf), leaf) for leaf in leaves_of(root))
+
+    def step_ends(self, *, is_first: bool) -> list[CheckResult]:
+        """Return what the step tells: nothing at the first of the two."""
+        reached, self._reached = self._reached, {}
+        outside = self._outside(reached)
+        if is_first:
+            self._earlier.keep({key: reached[key] for key in outside})
+            return []
+        resting = {id(leaf): leaf for leaf in self._earlier.resting(outside)}
+        self._earlier.forget()
+        found = list(_told(resting, reached)) if resting else []
+        return found or ([all_are_stepped(len(reached))] if reached and not outside else [])
+
+    def _outside(self, reached: Iterable[int]) -> set[int]:
+        """Return the ids of the reached leaves that are neither the watched model's nor any optimizer's."""
+        ids = set(reached) - ids_of(self._model)
+        ids = ids.difference(*map(parameter_ids, self._optimizers()))
+        if ids:
+            ids = ids.difference(*map(parameter_ids, objects_of(Optimizer)))
+        return ids
+
+
+def _told(resting: dict[int, torch.Tensor], reached: Iterable[int]) -> Iterator[CheckResult]:
+    shapes = {shapes_of(network) for network in networks_holding(set(reached) - set(resting)).values()}
+    for owner, network in networks_holding(set(resting)).items():
+        mine = {name: one for name, one in network.named_parameters() if id(one) in resting}
+        for one in mine.values():
+            del resting[id(one)]
+        if network.training and shapes_of(network) not in shapes:
+            yield stepped_result(owner, list(mine), sum(one.numel() for one in mine.values()))
+    names = {id(leaf): name for name, leaf in tensors_in_sight(set(resting)).items()}
+    for key, leaf in resting.items():
+        yield stepped_result(names.get(key, "the script"), [f"of shape {tuple(leaf.shape)}"], leaf.numel())

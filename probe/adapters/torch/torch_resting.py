@@ -1,0 +1,160 @@
+"""Looks, at some steps, at networks that a torch training calls and does not train: target networks and teachers."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+from weakref import ref
+
+import torch
+from torch.optim import Optimizer
+
+from ...aside import is_aside
+from ...checks.check_result import CheckResult
+from ...checks.copied_networks import CopyHistory, pairs_of, sample_of
+from ...checks.resting_mode import RestingMode
+from .process_objects import objects_of
+from .torch_hooks import Hook
+from .torch_networks import Program, names_of, outermost, parameter_ids
+
+#: Copies that are followed, and parameters of one: more of either is no pair of small networks that are easily read.
+_MOST_COPIES, _MOST_PARAMETERS = 8, 2000
+
+
+class RestingNetworks:
+    """The networks that no optimizer steps: those that are copies of a trained one, and others.
+
+    Args:
+        modules: The watched model's modules, by site.
+        optimizers: The watched ones.
+    """
+
+    def __init__(self, modules: Mapping[str, torch.nn.Module], optimizers: Callable[[], Iterable[Optimizer]]) -> None:
+        self._modules, self._optimizers = modules, optimizers
+        self._pairs: list[_Pair] | None = None
+        self._others: list[_Other] = []
+        self._handles: list[Any] = []
+
+    def arm(self, answered: Callable[[Any], None]) -> None:
+        """Keep what the networks are as a step ends, and note whether the copies are called in the next one.
+
+        Args:
+            answered: Called with what a copy answers in that step.
+        """
+        if self._pairs is None:
+            self._pairs = list(self._found())
+        for pair in self._pairs:
+            self._handles += pair.arm(answered)
+        for other in self._others:
+            self._handles += other.arm()
+
+    def forward_begins(self) -> None:
+        """Keep what the networks are as a step begins."""
+        for pair in self._pairs or ():
+            pair.begin()
+
+    def disarm(self) -> None:
+        """Remove the hooks."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def step_ends(self) -> Iterator[CheckResult]:
+        """Yield what the looks so far tell."""
+        for each in (*(self._pairs or ()), *self._others):
+            result = each.look()
+            if result is not None:
+                yield result
+
+    def _found(self) -> "Iterator[_Pair]":
+        objects = objects_of(torch.nn.Module, Optimizer)
+        steppers = chain(self._optimizers(), (one for one in objects if isinstance(one, Optimizer)))
+        held = set[int]().union(*map(parameter_ids, steppers))
+        if not held:
+            return
+        modules = [one for one in objects if isinstance(one, torch.nn.Module) and type(one) is not Program]
+        resting = outermost([one for one in modules if _is_resting(one, held)])
+        if not resting:
+            return
+        trained = [one for one in modules if _is_trained(one, held)]
+        names = names_of([*resting, *trained], self._modules)
+        pairs = list(pairs_of(resting, trained))
+        copies = {copy for copy, _ in pairs}
+        others = [network for number, network in enumerate(resting) if number not in copies]
+        self._others = [_Other(network, names[id(network)]) for network in others[:_MOST_COPIES]]
+        for copy, network in pairs[:_MOST_COPIES]:
+            yield _Pair(resting[copy], trained[network], names[id(resting[copy])], names[id(trained[network])])
+
+
+class _Pair:
+    """A copy and its network, neither of which is kept alive."""
+
+    def __init__(self, copy: torch.nn.Module, network: torch.nn.Module, copy_name: str, network_name: str) -> None:
+        self._copy, self._network = ref(copy), ref(network)
+        self._history = CopyHistory(copy_name, network_name, sample_of(copy), sample_of(network))
+        self._ended: torch.Tensor | None = None
+        self._begun: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._is_called = self._is_frozen = False
+
+    def arm(self, answered: Callable[[Any], None]) -> list[Any]:
+        copy, network = self._copy(), self._network()
+        if copy is None or network is None:
+            return []
+        self._is_called, self._begun, self._ended = False, None, sample_of(network)
+        self._is_frozen = not any(parameter.requires_grad for parameter in copy.parameters())
+        called = [part.register_forward_pre_hook(Hook(self._note)) for part in (copy, *copy.children())]
+        return [*called, copy.register_forward_hook(Hook(lambda _module, _inputs, output: answered(output)))]
+
+    def begin(self) -> None:
+        copy, network = self._copy(), self._network()
+        if self._begun is None and self._ended is not None and copy is not None and network is not None:
+            self._begun = sample_of(copy), sample_of(network)
+
+    def look(self) -> CheckResult | None:
+        if self._ended is None or self._begun is None:
+            return None
+        result = self._history.look(self._ended, self._begun, is_called=self._is_called)
+        self._ended = self._begun = None
+        return result
+
+    def _note(self, *_: Any) -> None:
+        """Note a call through which no gradient comes to the copy."""
+        self._is_called |= not is_aside() and (self._is_frozen or not torch.is_grad_enabled())
+
+
+class _Other:
+    """A network that is no copy of another one, such as a teacher that was trained before."""
+
+    def __init__(self, network: torch.nn.Module, name: str) -> None:
+        self._network, self._mode = ref(network), RestingMode(name)
+
+    def arm(self) -> list[Any]:
+        network = self._network()
+        return [] if network is None else [network.register_forward_pre_hook(Hook(self._note))]
+
+    def look(self) -> CheckResult | None:
+        return self._mode.look()
+
+    def _note(self, network: torch.nn.Module, _inputs: Any) -> None:
+        if not is_aside() and not torch.is_grad_enabled():
+            self._mode.called(network)
+
+
+def _is_resting(module: torch.nn.Module, held: set[int]) -> bool:
+    """Return whether no optimizer holds any parameter of the module, which has some with values of their own."""
+    ids = _ids(module)
+    return 1 < len(ids) <= _MOST_PARAMETERS and ids.isdisjoint(held)
+
+
+def _is_trained(module: torch.nn.Module, held: set[int]) -> bool:
+    ids = _ids(module)
+    return 1 < len(ids) <= _MOST_PARAMETERS and ids <= held
+
+
+def _ids(module: torch.nn.Module) -> set[int]:
+    """Return the ids of its parameters; none of a module that is being made, or whose values are elsewhere."""
+    try:
+        parameters = list(module.parameters())
+        is_plain = all(type(one) is torch.nn.Parameter and one.is_floating_point() for one in parameters)
+    except Exception:  # noqa: BLE001  any module of the process may be met here
+        return set()
+    return {id(one) for one in parameters} if is_plain else set()

@@ -1,0 +1,172 @@
+"""Compares, at some steps, what a model predicts with its own targets and with those of other samples."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import get_ident
+from typing import Any, Final
+
+import torch
+
+from ...aside import aside, is_aside
+from ...checks.check_result import CheckResult
+from ...checks.loss_graph import nodes_of_loss
+from ...checks.model_call import outputs_of
+from ...checks.own_targets import TargetFit, fit_of, verdict_on, written_distances
+from ...checks.score_scale import PairScores, pair_scores_of, scores_can_be_sure
+from ...recording.recorder import Recorder
+from .silent_listener import SilentListener
+from .torch_hooks import Hook
+from .torch_patches import (
+    add_call_listener,
+    add_listener,
+    current_graph_task_id,
+    remove_call_listener,
+    remove_listener,
+    wake_call_listener,
+    wake_listener,
+)
+from .torch_sites import ModuleSites
+
+#: The first step that is looked at, and steps from one look to the next: a 20th of those done, so that an hour costs
+#: no more than a minute. Our choice.
+_FIRST, _LEAST, _SHARE = 40, 20, 20
+_LOOKS: Final = 8
+_MOST_CALLS, _MOST_OUTPUTS = 8, 16
+_NEVER: Final = 1 << 62
+
+
+@dataclass(slots=True)
+class _Looked:
+    """What was seen of a step: costs that were called, and the outputs of the models."""
+
+    called: int = 0
+    written: int = 0
+    outputs: list[torch.Tensor] = field(default_factory=list)
+
+
+class TorchTargets(SilentListener):
+    """Watches the losses of one model at some steps; it is told the ends of steps as `TorchChecks` is.
+
+    Between the looks it has no hooks and hears of no calls.
+
+    Attributes:
+        wants_end_of: The first step whose end `step_ends` must be told.
+    """
+
+    def __init__(self, module_sites: ModuleSites, recorder: Recorder) -> None:
+        self._module_sites, self._recorder = module_sites, recorder
+        self._fits: dict[str, deque[TargetFit]] = {}
+        self._pairs: dict[str, deque[PairScores]] = {}
+        self._told: dict[tuple[str, str], str] = {}
+        self._handles: list[Any] = []
+        self._looked: _Looked | None = None
+        self.wants_end_of = _FIRST - 1
+        add_call_listener(self)
+        add_listener(self)
+        self._listen(False)
+        recorder.due.subscribe(self._follow, of=frozenset())
+
+    def remove(self) -> None:
+        """Remove the hooks and stop listening."""
+        self._disarm()
+        remove_call_listener(self)
+        remove_listener(self)
+        self.wants_end_of = _NEVER
+
+    def step_ends(self, step: int) -> None:
+        """Tell what was seen in the step that ends, and look at the next one if it is time."""
+        if self._looked is not None:
+            looked = self._looked.called + self._looked.written
+            self._disarm()
+            if looked:
+                self._tell()
+            self.wants_end_of = step + max(_LEAST, step // _SHARE)
+        elif self._module_sites.is_compiled or not self._recorder.config.checks:
+            self.wants_end_of = _NEVER  # a hook would have torch compile the model again
+        else:
+            self._arm()
+            self.wants_end_of = step + 1
+
+    def _follow(self) -> None:
+        """Stop looking while steps are idle, in which nobody says where a step ends; the next end begins anew."""
+        if self._looked is not None and self._recorder.current.is_idle:
+            self._disarm()
+
+    # The training, while armed ----------------------------------------------------------------------------------
+
+    def loss_called(self, name: str, input_: Any, target: Any, options: dict[str, Any]) -> None:
+        """Compare the arguments of a loss function that gradients flow into."""
+        looked = self._mine()
+        if looked is None or looked.called >= _MOST_CALLS or not isinstance(input_, torch.Tensor):
+            return
+        if input_.requires_grad and isinstance(target, torch.Tensor) and target.layout is torch.strided:
+            looked.called += 1
+            self._add(f"{name} {looked.called}" * (looked.called > 1) or name, name, input_, target, options)
+
+    def backward_begins(self, roots: Any) -> None:
+        """Compare outputs and targets of distances that the program writes out."""
+        looked = self._mine()
+        root = roots if isinstance(roots, torch.Tensor) else None
+        if looked is None or root is None or root.numel() != 1 or root.grad_fn is None:
+            return
+        with suppress(Exception), aside():  # the training must not feel that the observation fails
+            for name, prediction, target in written_distances(nodes_of_loss(root, looked.outputs), looked.outputs):
+                looked.written += 1
+                if looked.written <= _MOST_CALLS:
+                    self._add(f"the written distance {looked.written}", name, prediction, target, {})
+
+    # Inside -----------------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        self._looked = _Looked()
+        for module in self._module_sites.entrances():
+            self._handles.append(module.register_forward_hook(Hook(self._keep_output)))
+        self._listen(True)
+
+    def _disarm(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles, self._looked = [], None
+        self._listen(False)
+
+    def _listen(self, is_awake: bool) -> None:
+        wake_call_listener(self, is_awake)
+        wake_listener(self, is_awake)
+
+    def _mine(self) -> _Looked | None:
+        """Return what was seen of the step in progress, for calls of the training's own thread."""
+        is_mine = not is_aside() and self._recorder.current.thread == get_ident()
+        return self._looked if is_mine and current_graph_task_id() == -1 else None
+
+    def _keep_output(self, _module: Any, _arguments: Any, output: Any) -> None:
+        looked = self._mine()
+        if looked is not None and torch.is_grad_enabled():
+            flowing = [tensor for tensor in outputs_of(output) if tensor.grad_fn is not None]
+            looked.outputs += flowing[: _MOST_OUTPUTS - len(looked.outputs)]
+
+    def _add(
+        self, which: str, name: str, prediction: torch.Tensor, target: torch.Tensor, options: dict[str, Any]
+    ) -> None:
+        with suppress(Exception), aside(), torch.no_grad():
+            fit = fit_of(name, prediction, target, options)
+            if fit is not None:
+                self._fits.setdefault(which, deque(maxlen=_LOOKS)).append(fit)
+            pairs = pair_scores_of(name, prediction, target)
+            if pairs is not None:
+                self._pairs.setdefault(which, deque(maxlen=_LOOKS)).append(pairs)
+
+    def _tell(self) -> None:
+        """Record what the looks so far say together, where that has changed."""
+        for which, fits in self._fits.items():
+            sure = scores_can_be_sure(which, self._pairs.get(which, ()))
+            for result in self._changed([*verdict_on(which, fits), *([sure] if sure is not None else [])]):
+                self._recorder.event("check", "", occasion=len(fits), **result.data())
+
+    def _changed(self, results: Sequence[CheckResult]) -> Iterator[CheckResult]:
+        for result in results:
+            key = (result.check, result.subject)
+            if self._told.get(key) != result.outcome:
+                self._told[key] = result.outcome
+                yield result

@@ -1,0 +1,138 @@
+"""Does a slow copy of a network follow it, as a target network or a teacher should?"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import torch
+
+from .check_result import CheckResult, broken, held
+
+FOLLOWS = "copy_follows_its_network"
+_CLAIM = "the copy {copy} of {network} follows it"
+#: Elements of each parameter, and parameters, that are compared. Our choice: a network moves as a whole.
+_ELEMENTS, _PARAMETERS = 64, 32
+#: Relative distance within which one network is a copy of another; two random ones differ by 1.4.
+_NEAR: Final = 0.3
+#: Share of its network's way below which a copy that moves hardly does so: an average with the usual rate of 0.005 has
+#: gone 37 % of the way after 200 steps, one with 0.0001 has gone 1 %.
+_HARDLY: Final = 0.02
+#: Relative distance that the network must have moved, so that anything can be told.
+_MOVED: Final = 1e-3
+#: Looks at which a copy must be the network itself, and the look from which it should have moved.
+_ALIKE, _LATE = 3, 3
+#: Relative error within which all elements were moved by one share of the way.
+_SAME: Final = 1e-2
+
+
+def sample_of(network: torch.nn.Module) -> torch.Tensor:
+    """Return some elements of the parameters as one vector of float64, always the same ones."""
+    parts = [parameter.detach().reshape(-1)[:_ELEMENTS] for parameter in network.parameters()][:_PARAMETERS]
+    return torch.cat([part.double().cpu() for part in parts])
+
+
+def pull_towards(before: torch.Tensor, after: torch.Tensor, copy: torch.Tensor) -> float | None:
+    """Return the share of the way to the copy by which a network was moved; None if it did not move, or elsewhere."""
+    moved, way = after - before, copy - before
+    counted = way.abs() > 1e-3 * way.abs().max()
+    if not bool(moved.any()) or int(counted.sum()) < _ELEMENTS // 4:
+        return None
+    shares = moved[counted] / way[counted]
+    share = float(shares.median())
+    is_one_share = bool(((shares - share).abs() <= _SAME * abs(share) + 1e-5).double().mean() > 0.9)
+    return share if is_one_share and 0.0 < share < 1.0 else None
+
+
+@dataclass(slots=True)
+class CopyHistory:
+    """What is known of a copy and of the network that it follows.
+
+    Args:
+        copy, network: Their names.
+        first_copy, first_network: Samples of their first look.
+        calls: Looks at which the copy was called without gradients in the training.
+        alike: Looks at which both were the same as the step began.
+        pulled: Shares of the way by which the network was moved to the copy between two steps; 1 where it was put back.
+    """
+
+    copy: str
+    network: str
+    first_copy: torch.Tensor
+    first_network: torch.Tensor
+    looks: int = 0
+    calls: int = 0
+    alike: int = 0
+    has_parted: bool = False
+    pulled: list[float] = field(default_factory=list)
+
+    def look(
+        self,
+        before: torch.Tensor,
+        begun: tuple[torch.Tensor, torch.Tensor],
+        *,
+        is_called: bool,
+    ) -> CheckResult | None:
+        """Take a look at both, at a step that has begun; return what all looks tell.
+
+        Args:
+            before: The network as the step before had ended.
+            begun: The copy and the network as this step began.
+            is_called: Whether the training called the copy in this step.
+        """
+        copy, network = begun
+        self.looks += 1
+        self.calls += is_called
+        size = float(self.first_network.norm()) + 1e-12
+        way = float((network - self.first_network).norm())
+        gone = float((copy - self.first_copy).norm())
+        self.alike += bool(torch.equal(copy, network)) and is_called
+        share = pull_towards(before, network, copy)
+        if gone == 0.0 and share is not None:
+            self.pulled.append(share)
+        elif gone == 0.0 and self.has_parted and is_called and torch.equal(copy, network):
+            self.pulled += [1.0, 1.0]
+        self.has_parted |= not torch.equal(copy, network)
+        if self.looks < 2 or self.calls < self.looks or (way < _MOVED * size and not self.pulled):
+            return None
+        numbers = {"moved": gone, "network_moved": way, "looks": float(self.looks)}
+        return self._told(gone, way, numbers)
+
+    def _told(self, gone: float, way: float, numbers: dict[str, float]) -> CheckResult | None:
+        claim = _CLAIM.format(copy=self.copy, network=self.network)
+        if len(self.pulled) > 1:
+            words = (
+                f"between two steps {self.network} was moved by {self.pulled[-1]:.3g} of the way to {self.copy}, its "
+                f"copy, which itself has not moved"
+            )
+            return broken(FOLLOWS, claim, words, subject=self.copy, backwards=self.pulled[-1], **numbers)
+        if self.alike >= _ALIKE and self.alike == self.looks:
+            words = f"as a step began, {self.copy} was {self.network} itself, at each of {self.looks} looks"
+            return broken(FOLLOWS, claim, words, subject=self.copy, alike=1.0, **numbers)
+        if self.looks >= _LATE and gone == 0.0:
+            words = f"{self.copy}, a copy of {self.network}, has not moved since it was first seen"
+            return broken(FOLLOWS, claim, words, subject=self.copy, never=1.0, **numbers)
+        if self.looks >= _LATE and gone < _HARDLY * way:
+            words = f"{self.copy}, which follows {self.network}, has gone {gone / way:.1%} of its way so far"
+            return broken(FOLLOWS, claim, words, subject=self.copy, hardly=gone / way, **numbers)
+        return held(FOLLOWS, claim, subject=self.copy, **numbers) if self.looks >= _LATE else None
+
+
+def pairs_of(copies: Sequence[torch.nn.Module], networks: Sequence[torch.nn.Module]) -> Iterator[tuple[int, int]]:
+    """Yield which copy has the parameters, by name and shape, of which network: of several the nearest one."""
+    numbers: dict[tuple[tuple[str, torch.Size], ...], list[int]] = {}
+    for at, network in enumerate(networks):
+        numbers.setdefault(shapes_of(network), []).append(at)
+    for number, copy in enumerate(copies):
+        alike = numbers.get(shapes_of(copy), [])
+        if not alike or all(parameter.dim() < 2 for parameter in copy.parameters()):
+            continue  # a norm is the same as every other as it begins
+        mine = sample_of(copy)
+        distances = {at: float((sample_of(networks[at]) - mine).norm()) for at in alike}
+        nearest = min(alike, key=distances.__getitem__)
+        if distances[nearest] < _NEAR * float(mine.norm()):
+            yield number, nearest
+
+
+def shapes_of(network: torch.nn.Module) -> tuple[tuple[str, torch.Size], ...]:
+    """Return name and shape of each parameter: networks in which these agree can be copies of each other."""
+    return tuple((name, parameter.shape) for name, parameter in network.named_parameters())

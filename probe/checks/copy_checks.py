@@ -1,0 +1,75 @@
+"""Runs all checks that call a copy of a model with a batch of its training."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from .attention_checks import attention_is_over_the_tokens
+from .batch_statistics import running_statistics_fit_the_batches
+from .check_result import CheckResult
+from .dependence import inputs_are_used, outputs_differ, samples_are_independent
+from .input_scales import large_inputs_reach_a_layer
+from .model_probe import ModelProbe
+from .more_padding import more_padding_has_no_effect
+from .padding import masked_positions_have_no_effect, padding_is_not_scored
+from .random_answers import answers_are_repeatable
+from .sequence_targets import CAUSAL, COPIED, targets_in_columns, targets_of_sequences
+from .step_seen import LossSeen
+
+#: Elements of a target that is looked at.
+_MOST_ELEMENTS: Final = 1 << 20
+
+
+def checks_of_a_copy(probe: ModelProbe, losses: Sequence[LossSeen], *, is_same_batch: bool) -> Iterator[CheckResult]:
+    """Yield what a copy tells in one of the first steps.
+
+    Args:
+        losses: Calls of loss functions in that step.
+        is_same_batch: Whether the batch is that of an earlier step.
+    """
+    dropout = probe.dropouts.result()
+    if dropout is not None and not probe.holds_functions():
+        yield dropout
+    repeatable = answers_are_repeatable(probe)
+    if repeatable is not None:
+        yield repeatable
+    yield from large_inputs_reach_a_layer(probe)
+    yield from inputs_are_used(probe)
+    is_sequence = False
+    samples = None
+    for loss in losses:
+        target = loss.target
+        if target is None or target.requires_grad or not 0 < target.numel() <= _MOST_ELEMENTS or not target.dim():
+            continue
+        ignored = int(loss.options.get("ignore_index", -100))
+        for result in targets_of_sequences(probe, target, ignored=ignored):
+            is_sequence |= result.check in (CAUSAL, COPIED)
+            yield result
+        yield from targets_in_columns(probe, target)
+        if loss.input.dim() <= 2 and target.numel() == target.shape[0] and samples is None:
+            samples = target.shape[0]
+        options = loss.options
+        counted = padding_is_not_scored(
+            probe,
+            target,
+            ignored=ignored,
+            is_mean=options.get("reduction", "mean") == "mean" and options.get("weight") is None,
+        )
+        if counted is not None:
+            yield counted
+    yield from masked_positions_have_no_effect(probe)
+    yield from more_padding_has_no_effect(probe)
+    yield from attention_is_over_the_tokens(probe)
+    is_ctc = any(loss.name == "ctc_loss" and loss.input.dim() > 2 for loss in losses)  # of samples that come first
+    is_batched = (
+        is_sequence or is_ctc or any(getattr(module, "batch_first", False) is True for module in probe.modules())
+    )
+    if not is_same_batch:  # a full batch may be a graph, or a set
+        mixing = samples_are_independent(probe, None if is_batched else samples, is_batched=is_batched)
+        if mixing is not None:
+            yield mixing
+
+
+def checks_of_a_trained_copy(probe: ModelProbe) -> list[CheckResult]:
+    """Return what a copy tells when the training has gone on for a while."""
+    results = (outputs_differ(probe), running_statistics_fit_the_batches(probe))
+    return [result for result in results if result is not None]

@@ -1,0 +1,217 @@
+"""Does the output depend on every input, and on no other sample of the batch? Found by changing inputs of a copy."""
+
+from collections.abc import Iterator
+
+import torch
+
+from .check_result import CheckResult, broken, held, undecided
+from .model_probe import ModelProbe, NotAnswered
+
+IGNORED, MIXED, ALIKE = "input_is_used", "samples_are_independent", "outputs_differ"
+COLUMNS = "columns_are_used"
+#: The axis of columns or channels in tensors of so many axes.
+_COLUMN_AXIS = {2: 1, 3: 2, 4: 1}
+_USED = "the output depends on the input {name}"
+_APART = "the output of a sample does not depend on the other samples of its batch"
+_DIFFER = "the model gives different outputs for different samples"
+#: Spread between samples over the size of the output below which all outputs are the same. Our choice.
+_SAME = 1e-3
+#: Samples below which mixing cannot be told from the rest.
+_FEWEST = 3
+
+
+def inputs_are_used(probe: ModelProbe) -> Iterator[CheckResult]:
+    """Check each input that varies: the output must move when its values change places or are replaced.
+
+    Single values, constant tensors and masks are left out: they may be meant to have no effect in this batch.
+    """
+    for name, tensor in probe.call.tensors().items():
+        if not _varies(tensor):
+            continue
+        claim = _USED.format(name=name)
+        try:
+            has_moved = any(probe.has_moved(probe.answers({name: other}), at_all=True) for other in _others(tensor))
+        except NotAnswered as reason:
+            yield undecided(IGNORED, claim, str(reason), subject=name)
+            continue
+        if has_moved:
+            yield held(IGNORED, claim, subject=name)
+        else:
+            yield broken(
+                IGNORED,
+                claim,
+                f"with other values of {name} {tuple(tensor.shape)}, every element of the output is the same",
+                subject=name,
+                elements=tensor.numel(),
+            )
+
+
+def columns_are_used(probe: ModelProbe) -> Iterator[CheckResult]:
+    """Check each column of rows `(samples, columns)` or sequences, and each channel of images, that varies.
+
+    Those without a gradient are exchanged for other values, all together: no element of the output may stay as it is.
+    An input of which no column has a gradient is left to `inputs_are_used`.
+    """
+    for name, tensor in probe.call.tensors().items():
+        axis = _COLUMN_AXIS.get(tensor.dim())
+        if axis is None or not tensor.is_floating_point() or tensor.shape[0] < _FEWEST or tensor.shape[axis] < 2:
+            continue
+        claim = f"the output depends on every column of the input {name}"
+        try:
+            result = _columns_tried(probe, name, tensor, axis, claim)
+        except NotAnswered as reason:
+            result = undecided(COLUMNS, claim, str(reason), subject=name)
+        if result is not None:
+            yield result
+
+
+def _columns_tried(probe: ModelProbe, name: str, tensor: torch.Tensor, axis: int, claim: str) -> CheckResult | None:
+    slopes = probe.slopes(name)
+    if slopes is None:
+        return None
+    by_column = tensor.movedim(axis, 0).reshape(tensor.shape[axis], -1)
+    unused = (slopes.movedim(axis, 0).reshape(len(by_column), -1) == 0).all(1)
+    if bool(unused.all()):
+        return None
+    found = (unused & (by_column != by_column[:, :1]).any(1)).nonzero().reshape(-1).tolist()
+    changed = tensor.clone()
+    for column in found:
+        part = changed.select(axis, column)
+        part.copy_(part * -0.7 + 1.3 * part.std() + 0.1)
+    if not found or probe.has_moved(probe.answers({name: changed}), at_all=True):
+        return held(COLUMNS, claim, subject=name)
+    words = (
+        f"with other values in {len(found)} of the {len(by_column)} columns of {name} {tuple(tensor.shape)}, such as "
+        f"column {found[0]}, every element of the output is the same"
+    )
+    return broken(COLUMNS, claim, words, subject=name, columns=len(found), first=found[0])
+
+
+def samples_are_independent(probe: ModelProbe, samples: int | None, *, is_batched: bool) -> CheckResult | None:
+    """Check that the first sample of a batch has no effect on the outputs of the others, in evaluation mode.
+
+    Args:
+        samples: Length of the batch, as the targets tell; None if nothing tells which axis holds the samples.
+        is_batched: Whether the first axis of the inputs is known to hold samples.
+
+    Returns:
+        None where nothing tells that the first axis holds samples, or samples are nodes of one graph.
+    """
+    tensors = probe.call.tensors()
+    shared = _batch_size(probe)
+    if shared is None or shared < _FEWEST or (samples is not None and samples != shared):
+        return None
+    if not (is_batched or _is_surely_batched(tensors, samples)) or _is_graph(probe, shared):
+        return None
+    try:
+        moves = probe.moves(probe.answers(_first_replaced(tensors, shared)))
+    except NotAnswered as reason:
+        return undecided(MIXED, _APART, str(reason))
+    for at, answer in enumerate(moves):
+        move = answer if answer.dim() < 3 or answer.shape[0] == shared else answer.transpose(0, 1)  # time comes first
+        if move.dim() == 0 or move.shape[0] != shared or tuple(move.shape) == (shared, shared):
+            continue
+        felt = (move.reshape(shared, -1).amax(1) > probe.limit(at)).nonzero().reshape(-1).tolist()
+        others = [row for row in felt if row]
+        if others:
+            return broken(
+                MIXED,
+                _APART,
+                f"in evaluation mode, changing sample 0 alone moved the outputs of {len(others)} of the other "
+                f"{shared - 1} samples, that of sample {others[0]} by {float(move[others[0]].max()):.3g}",
+                moved=len(others),
+                samples=shared,
+                difference=float(move[others[0]].max()),
+            )
+    return held(MIXED, _APART, samples=shared) if moves else None
+
+
+def _first_replaced(tensors: dict[str, torch.Tensor], shared: int) -> dict[str, torch.Tensor]:
+    """Return the inputs with the first sample replaced by another.
+
+    More of the batch is not replaced: a range that is measured on all of it, as for quantisation, would move with it.
+    """
+    changes = {}
+    for name, tensor in tensors.items():
+        if tensor.dim() and tensor.shape[0] == shared:
+            changed = tensor.clone()
+            changed[0] = tensor[1] if not torch.equal(tensor[0], tensor[1]) else tensor[2]
+            changes[name] = changed
+    return changes
+
+
+def outputs_differ(probe: ModelProbe) -> CheckResult | None:
+    """Check that the first output with one row for each sample is not the same row again and again.
+
+    Returns:
+        None where no input differs between the samples, or no output has a row for each.
+    """
+    shared = _batch_size(probe)
+    if shared is None or shared < _FEWEST + 1:
+        return None
+    inputs = [tensor for tensor in probe.call.tensors().values() if tensor.dim() and tensor.shape[0] == shared]
+    if not any(bool((tensor != tensor[:1]).any()) for tensor in inputs):
+        return None
+    output = next((output for output in probe.base if output.dim() and output.shape[0] == shared), None)
+    if output is None:
+        return None
+    size = float(output.pow(2).mean().sqrt())
+    spread = float(output.std(0).pow(2).mean().sqrt())
+    if spread > _SAME * size or size == 0.0:
+        return held(ALIKE, _DIFFER, samples=shared, spread=spread, size=size)
+    words = (
+        f"for {shared} different samples the outputs differ by {spread:.3g} only, of a root mean square of {size:.3g}"
+    )
+    return broken(ALIKE, _DIFFER, words, samples=shared, spread=spread, size=size)
+
+
+def _varies(tensor: torch.Tensor) -> bool:
+    if tensor.numel() < 2 or tensor.dtype is torch.bool or tensor.is_complex():
+        return False
+    if not tensor.is_floating_point() and int(tensor.max()) - int(tensor.min()) < 2:
+        return False  # a mask, or the segments of one sentence
+    return bool((tensor != tensor.reshape(-1)[0]).any())
+
+
+def _others(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield tensors of the same values in other places, then one of other values, if there are any."""
+    if tensor.dim() and tensor.shape[0] > 1:
+        yield tensor.roll(1, 0)
+    yield tensor.reshape(-1).roll(1).reshape(tensor.shape)
+    if tensor.is_floating_point():
+        yield tensor * -0.7 + 1.3 * tensor.std() + 0.1
+
+
+def _batch_size(probe: ModelProbe) -> int | None:
+    """Return the length that the first axes of inputs and outputs share; that of outputs may come second."""
+    lengths = {tensor.shape[0] for tensor in probe.call.tensors().values() if tensor.dim()}
+    for axis in range(2):
+        found = {output.shape[axis] for output in probe.base if output.dim() > 2 * axis} & lengths
+        if found:
+            return found.pop() if len(found) == 1 else None
+    return None
+
+
+def _is_surely_batched(tensors: dict[str, torch.Tensor], samples: int | None) -> bool:
+    """Return whether the first axis holds samples: for images, plain rows, or one target for each."""
+    first = next((tensor for tensor in tensors.values() if tensor.dim() > 1), None)
+    if first is None:
+        return False
+    return samples is not None or first.dim() >= 4 or (first.dim() == 2 and first.is_floating_point())
+
+
+def _is_graph(probe: ModelProbe, samples: int) -> bool:
+    """Return whether anything looks like the edges among the samples: a list of pairs, or a square matrix of them."""
+    held_tensors = list(probe.call.tensors().values())
+    for module in probe.modules():
+        held_tensors += [value for value in vars(module).values() if isinstance(value, torch.Tensor)]
+        held_tensors += [buffer for buffer in module.buffers(recurse=False)]
+    arguments = (*probe.call.arguments, *probe.call.keywords.values())
+    if any(isinstance(value, torch.Tensor) and value.layout is not torch.strided for value in arguments):
+        return True
+    for tensor in held_tensors:
+        if tensor.layout is not torch.strided or tuple(tensor.shape[-2:]) == (samples, samples):
+            return True
+        if tensor.dim() == 2 and 2 in tensor.shape and not tensor.is_floating_point():
+            return True
+    return any(not isinstance(value, torch.Tensor | int | float | str | bool | None) for value in arguments)

@@ -1,0 +1,113 @@
+"""Is a divergence of normals pulled towards zero? Read from what a loss adds up: exp(s) and s of the same tensor s."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .check_result import CheckResult, broken, held
+from .loss_graph import SAME_VALUES, is_packed, shape_of
+
+DIVERGENCE = "divergence_is_lowered"
+_CLAIM = "a step lowers the divergence from the standard normal that the loss holds"
+#: Paths through sums that are followed from a loss, and steps from a value back to its logarithm. Our choice.
+_MOST_PATHS, _DEEPEST = 400, 8
+#: Relative error within which two factors are the same.
+_EXACT = 1e-3
+
+_Value = tuple[Any, int]  # a node and the number of its output
+
+
+def divergence_is_lowered(root: Any, nodes: Sequence[Any]) -> CheckResult | None:
+    """Check the sign of exp(s) - s, which a divergence from a standard normal holds for the logarithm s of a variance.
+
+    It is least at s = 0, where both slopes are equal (Kingma & Welling 2014, "Auto-encoding variational Bayes",
+    appendix B). Its negative has no lower bound. Also found are `var - log(var)`, and powers of standard deviations.
+
+    Args:
+        root: The node that made the loss.
+        nodes: The nodes between the loss and the models' outputs.
+
+    Returns:
+        None if the loss holds no such terms.
+    """
+    added = _added(root, set(nodes))
+    slopes: dict[tuple[bool, _Value], float] = {(True, value): weight for value, weight in added.items()}
+    for (node, _), weight in added.items():
+        if node.name().startswith("LogBackward"):
+            for base, power in _logarithms(*node.next_functions[0]):
+                slopes[base] = slopes.get(base, 0.0) + weight * power
+    for value, weight in added.items():
+        for base, power in _logarithms(*value):
+            slope, own = slopes.get(base, 0.0), weight * power
+            if own == 0.0 or abs(abs(slope) - abs(own)) > _EXACT * abs(own):
+                continue  # of a Poisson loss, of a likelihood
+            is_least_at_one = slope * own < 0
+            if weight > 0 and is_least_at_one:
+                return held(DIVERGENCE, _CLAIM, weight=weight)
+            if weight < 0:
+                shape, sign = shape_of(*base[1]), "-" if is_least_at_one else "+"
+                return broken(
+                    DIVERGENCE,
+                    _CLAIM,
+                    f"the loss holds {weight:.4g} * (exp(s) {sign} s) for a tensor s of shape {shape}: the divergence "
+                    "of a normal from the standard one with a wrong sign, which has no lower bound",
+                    weight=weight,
+                )
+    return None
+
+
+def _added(root: Any, inside: set[Any]) -> dict[_Value, float]:
+    """Return what the loss adds up, and by which factors; empty if there is too much of it."""
+    waiting, found = [((root, 0), 1.0)], dict[_Value, float]()
+    for followed, (value, weight) in enumerate(waiting):
+        if followed >= _MOST_PATHS:
+            return {}
+        found[value] = found.get(value, 0.0) + weight
+        if value[0] in inside:
+            waiting += [((before, at), weight * factor) for before, at, factor in _terms(value[0])]
+    return found
+
+
+def _terms(node: Any) -> list[tuple[Any, int, float]]:
+    """Return what a node adds up, with factors; empty for a node that does something else."""
+    name, given = node.name(), node.next_functions
+    if name.startswith(("SumBackward", "MeanBackward", *SAME_VALUES)):
+        factors = [1.0]
+    elif name in ("AddBackward0", "SubBackward0"):
+        factors = [1.0, float(node._saved_alpha) * (1.0 if name[0] == "A" else -1.0)]
+    elif name in ("NegBackward0", "RsubBackward1"):
+        factors = [-1.0]
+    else:
+        factor = _scale(node)
+        factors = [factor] * len(given) if factor is not None else []
+    return [(before, at, factor) for (before, at), factor in zip(given, factors, strict=False) if before is not None]
+
+
+def _scale(node: Any) -> float | None:
+    """Return the single number by which a node multiplies; None for any other node."""
+    given = [before for before, _ in node.next_functions]
+    if node.name() not in ("MulBackward0", "DivBackward0") or given.count(None) != len(given) - 1:
+        return None
+    if node.name() == "DivBackward0":
+        number = node._saved_other if given[0] is not None else None
+        return 1.0 / float(number) if number is not None and number.numel() == 1 and bool(number != 0) else None
+    number = node._saved_self if given[0] is None else node._saved_other
+    return float(number) if number is not None and number.numel() == 1 else None
+
+
+def _logarithms(node: Any, at: int) -> Iterator[tuple[tuple[bool, _Value], float]]:
+    """Yield ways to write a value as a power: `exp(power * s)` as `(True, s)`, and `v ** power` as `(False, v)`."""
+    power, is_logarithm = 1.0, False
+    for _ in range(_DEEPEST):
+        if node is None or is_packed(node):
+            return
+        yield (is_logarithm, (node, at)), power
+        name = node.name()
+        if name.startswith("ExpBackward") and not is_logarithm:
+            is_logarithm = True
+        elif name == "PowBackward0" and not is_logarithm:
+            power *= float(node._saved_exponent)
+        elif is_logarithm and (name == "NegBackward0" or _scale(node) is not None):
+            power *= -1.0 if name == "NegBackward0" else _scale(node) or 0.0
+        elif not name.startswith(SAME_VALUES):
+            return
+        node, at = next(((before, place) for before, place in node.next_functions if before is not None), (None, 0))

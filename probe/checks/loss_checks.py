@@ -1,0 +1,41 @@
+"""Runs all checks that read the graph of one loss."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from .check_result import CheckResult
+from .divergence_sign import divergence_is_lowered
+from .loss_graph import advantages_are_constant, entropy_is_raised, pairs_are_compared_once, targets_are_constant
+from .softmax_axis import softmax_is_over_the_classes
+
+
+def checks_of_the_graph(
+    root: torch.Tensor,
+    nodes: Sequence[Any],
+    batches: Collection[int],
+    losses: Sequence[tuple[str, torch.Tensor]],
+    entropies: Sequence[torch.Tensor],
+) -> Iterator[CheckResult]:
+    """Yield what the graph between a loss and the models' outputs tells.
+
+    Args:
+        root: The loss.
+        nodes: Of the graph (`nodes_of_loss`).
+        batches: Samples of the batches that the models have answered.
+        losses: Names and inputs of the loss functions that were called.
+        entropies: Entropies of distributions that were asked for.
+    """
+    checks: tuple[Callable[[], CheckResult | None], ...] = (
+        lambda: pairs_are_compared_once(nodes, batches),
+        lambda: targets_are_constant(nodes),
+        lambda: advantages_are_constant(nodes),
+        lambda: entropy_is_raised(root, entropies),
+        lambda: divergence_is_lowered(root.grad_fn, nodes),
+        lambda: softmax_is_over_the_classes(nodes, losses),
+    )
+    for check in checks:  # one by one: what fails costs none of those before
+        result = check()
+        if result is not None:
+            yield result

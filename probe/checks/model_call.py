@@ -1,0 +1,105 @@
+"""One call of a model: its arguments, the tensors inside of them by name, and calls that differ in some of them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+#: Inputs are kept up to this size together, 16 MiB: a check copies them several times. Our choice.
+MOST_BYTES = 1 << 24
+_MOST_TENSORS, _DEEPEST = 16, 4
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """The arguments of a call.
+
+    Args:
+        arguments: The positional ones.
+        keywords: The others.
+        names: Names of the positional ones, as the model's forward spells them.
+    """
+
+    arguments: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+    names: tuple[str, ...] = ()
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Return the plain tensors inside of the arguments by name, such as `x` or `batch[mask]`."""
+        found: dict[str, torch.Tensor] = {}
+        for at, argument in enumerate(self.arguments):
+            found.update(_tensors(self._name(at), argument, 0))
+        for name, argument in self.keywords.items():
+            found.update(_tensors(name, argument, 0))
+        return dict(list(found.items())[:_MOST_TENSORS])
+
+    def replaced(self, changes: Mapping[str, torch.Tensor]) -> "ModelCall":
+        """Return the same call with other tensors under these names."""
+        arguments = tuple(_replaced(self._name(at), value, changes, 0) for at, value in enumerate(self.arguments))
+        keywords = {name: _replaced(name, value, changes, 0) for name, value in self.keywords.items()}
+        return ModelCall(arguments, keywords, self.names)
+
+    def copied(self) -> "ModelCall | None":
+        """Return the call with clones of its tensors; None if they are too large to keep."""
+        tensors = self.tensors()
+        if sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()) > MOST_BYTES:
+            return None
+        return self.replaced({name: tensor.detach().clone() for name, tensor in tensors.items()})
+
+    def _name(self, position: int) -> str:
+        return self.names[position] if position < len(self.names) else f"argument {position}"
+
+
+def call_of(model: torch.nn.Module, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> ModelCall:
+    """Return a call of this model with these arguments."""
+    try:
+        parameters = signature(model.forward).parameters.values()
+    except (TypeError, ValueError):
+        return ModelCall(arguments, keywords)
+    plain = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    return ModelCall(arguments, keywords, tuple([each.name for each in parameters if each.kind in plain]))
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_meta
+
+
+def _tensors(name: str, value: object, depth: int) -> Iterator[tuple[str, torch.Tensor]]:
+    if isinstance(value, torch.Tensor):
+        if _is_plain(value):
+            yield name, value
+    elif depth < _DEEPEST and isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _tensors(f"{name}[{key}]", inner, depth + 1)
+    elif depth < _DEEPEST and isinstance(value, list | tuple):
+        for at, inner in enumerate(value):
+            yield from _tensors(f"{name}[{at}]", inner, depth + 1)
+
+
+def _replaced(name: str, value: Any, changes: Mapping[str, torch.Tensor], depth: int) -> Any:
+    if isinstance(value, torch.Tensor):
+        return changes.get(name, value)
+    if depth < _DEEPEST and type(value) is dict:
+        return {key: _replaced(f"{name}[{key}]", inner, changes, depth + 1) for key, inner in value.items()}
+    if depth < _DEEPEST and type(value) in (list, tuple):
+        return type(value)(_replaced(f"{name}[{at}]", inner, changes, depth + 1) for at, inner in enumerate(value))
+    return value
+
+
+def outputs_of(value: object, depth: int = 0) -> Iterator[torch.Tensor]:
+    """Yield the floating-point tensors that a model has returned, nested as they may be."""
+    if isinstance(value, torch.Tensor):
+        if _is_plain(value) and value.is_floating_point() and value.numel():
+            yield value
+    elif depth < _DEEPEST and isinstance(value, Mapping):
+        for inner in value.values():
+            yield from outputs_of(inner, depth + 1)
+    elif depth < _DEEPEST and isinstance(value, list | tuple):
+        for inner in value:
+            yield from outputs_of(inner, depth + 1)
+    elif depth < _DEEPEST and (hasattr(value, "__dataclass_fields__") or isinstance(value, SimpleNamespace)):
+        for field in getattr(value, "__dataclass_fields__", None) or vars(value):
+            yield from outputs_of(getattr(value, field, None), depth + 1)

@@ -1,0 +1,307 @@
+"""A copy of a model that answers changed inputs, in evaluation mode, without any trace in the training."""
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ..aside import aside, same_random_numbers
+from .evaluation_dropout import DropoutsSeen
+from .model_call import ModelCall, outputs_of
+
+#: Largest model that is copied, 32 MiB: the copy lives for a moment, on the training's device. Our choice.
+MOST_BYTES = 1 << 25
+#: Outputs that are compared, and seconds that all calls of one occasion may take. Our choice.
+_MOST_OUTPUTS, _MOST_S = 4, 1.0
+#: Seconds that may pass for one of this thread's own: on a busy machine most of them pass without any work of ours, and
+#: on a device the work is done elsewhere. Our choice.
+_WALL = 5.0
+#: Relative to the size of the output: kernels may round differently from call to call.
+_ROUNDING, _TIMES_THE_NOISE = 1e-5, 10.0
+#: Share of their size by which outputs move at most if a model does not feel the scale of its input.
+_BLIND = 0.05
+#: Elements of a collection that is searched for tensors.
+_MOST_KEPT = 1000
+_PLAIN = (
+    torch.Tensor, torch.nn.Module, str, bytes, int, float, complex, bool, type(None), list, tuple, dict, set, frozenset,
+    FunctionType, MethodType, BuiltinFunctionType, type,
+)  # fmt: skip
+
+
+class NotAnswered(Exception):
+    """The copy of the model could not be made or called; the message says why."""
+
+
+class NotFinite(NotAnswered):
+    """The copy answers with NaN or infinity.
+
+    Attributes:
+        outputs: What it answers.
+    """
+
+    def __init__(self, outputs: list[torch.Tensor]) -> None:
+        super().__init__("the model's output is not finite")
+        self.outputs = outputs
+
+
+class ModelProbe:
+    """Answers what a model's output would be for other inputs.
+
+    The copy has no hooks but those of torch's own weight and spectral norms. All random generators are as before after
+    each call, and start from the same numbers in each call. Buffers of the copy are put back.
+
+    Args:
+        model: The model; it is not called and not changed.
+        call: A training call of it, with tensors that nobody else changes.
+
+    Attributes:
+        base: The outputs for the call as it is.
+        noise: The largest distance between two answers to the same call.
+        dropouts: What the copy dropped out in that call.
+
+    Raises:
+        NotAnswered: The model is too large, cannot be copied, or does not answer twice alike.
+        NotFinite: The model answers with NaN or infinity.
+    """
+
+    def __init__(self, model: torch.nn.Module, call: ModelCall) -> None:
+        self.call = call
+        self._spent_s = 0.0
+        self._copy = _copy_of(model)
+        self._buffers = [(buffer, buffer.clone()) for buffer in self._copy.buffers()]
+        self.dropouts = DropoutsSeen()
+        with self.dropouts:
+            self.base = self._answer(call)
+        if not self.base:
+            raise NotAnswered("the model returns no floating-point tensor")
+        if not all(bool(torch.isfinite(output).all()) for output in self.base):
+            raise NotFinite(self.base)
+        self.noise = max(_distance(again, output) for again, output in zip(self._answer(call), self.base, strict=True))
+        self._sizes = [float(output.abs().max()) for output in self.base]
+        if self.noise > 1e-3 * max(self._sizes):
+            raise NotAnswered("the model does not answer the same call twice alike")
+
+    def answers(self, changes: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        """Return the outputs for the call with these tensors replaced.
+
+        Raises:
+            NotAnswered: The model refuses them, or the time for checks is used up.
+        """
+        if self._spent_s > _MOST_S:
+            raise NotAnswered(f"the calls took {self._spent_s:.1f} s, more than checks may take")
+        return self._answer(self.call.replaced(changes))
+
+    def answers_drawn_anew(self) -> list[torch.Tensor]:
+        """Return the outputs for the same call with other random numbers.
+
+        Raises:
+            NotAnswered: The model refuses, or the time for checks is used up.
+        """
+        if self._spent_s > _MOST_S:
+            raise NotAnswered(f"the calls took {self._spent_s:.1f} s, more than checks may take")
+        return self._answer(self.call, seed=1)
+
+    def slopes(self, name: str) -> torch.Tensor | None:
+        """Return the gradient of the outputs, weighted at random, with respect to this input; None if there is none.
+
+        Raises:
+            NotAnswered: The model refuses it.
+        """
+        value = self.call.tensors()[name].clone().requires_grad_()
+        outputs = self._answer(self.call.replaced({name: value}), with_gradients=True)
+        with aside(), torch.enable_grad(), same_random_numbers(), torch.random.fork_rng([]):
+            torch.manual_seed(0)
+            flowing = [output for output in outputs if output.requires_grad]
+            if not flowing:
+                return None
+            total = torch.stack([(output * torch.randn_like(output)).sum() for output in flowing]).sum()
+            return torch.autograd.grad(total, value, allow_unused=True)[0]
+
+    def log_determinants(self, name: str, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what the second output says of the first samples, and log |det| of the first output's Jacobian.
+
+        Args:
+            name: The input `(N, D)` of which the first output is a map.
+
+        Raises:
+            NotAnswered: The model refuses it.
+        """
+        value = self.call.tensors()[name].clone().requires_grad_()
+        mapped, said = self._answer(self.call.replaced({name: value}), with_gradients=True)[:2]
+        with aside(), torch.enable_grad():
+            rows = [torch.autograd.grad(column.sum(), value, retain_graph=True)[0] for column in mapped.unbind(1)]
+        jacobian = torch.stack(rows, 1)[:samples].double()
+        return said.detach()[:samples], torch.linalg.slogdet(jacobian)[1]
+
+    def inputs_of_layers(self) -> list[torch.Tensor]:
+        """Return what the layers with a matrix of weights are given in the call.
+
+        Raises:
+            NotAnswered: The time for checks is used up.
+        """
+        given: list[torch.Tensor] = []
+
+        def keep(_module: torch.nn.Module, arguments: tuple[Any, ...]) -> None:
+            given.extend(each.detach() for each in arguments if isinstance(each, torch.Tensor))
+
+        layers = [
+            layer
+            for layer in self._copy.modules()
+            if any(each.dim() > 1 for each in layer.parameters(recurse=False))
+            and not isinstance(layer, torch.nn.Embedding)
+        ]
+        with _hooked(layers, keep):
+            self.answers({})
+        return given
+
+    def inputs_while_training(self, modules: Sequence[Any]) -> list[tuple[Any, torch.Tensor]]:
+        """Return each of these modules of the copy with what it is given while all of them are in training mode.
+
+        Raises:
+            NotAnswered: The time for checks is used up.
+        """
+        given: dict[torch.nn.Module, torch.Tensor] = {}
+
+        def keep(module: torch.nn.Module, arguments: tuple[Any, ...]) -> None:
+            if isinstance(arguments[0], torch.Tensor) and arguments[0].dim() > 1:
+                given.setdefault(module, arguments[0].detach())
+
+        with _hooked(modules, keep), _in_training(modules):
+            self.answers({})
+        return list(given.items())
+
+    def is_blind_to_scale(self, name: str) -> bool:
+        """Return whether the outputs hardly move if this input is twice as large, all batch norms using the batch."""
+        norms = [module for module in self.modules() if isinstance(module, _BatchNorm)]
+        with _in_training(norms):
+            usual, doubled = (self.answers({name: factor * self.call.tensors()[name]}) for factor in (1.0, 2.0))
+        pairs = [(float((one - two).norm()), float(one.norm())) for one, two in zip(usual, doubled, strict=True)]
+        return all(moved <= _BLIND * size for moved, size in pairs)
+
+    def moves(self, answers: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Return how far each element of each output is from the base; differently shaped outputs are left out."""
+        pairs = zip(answers, self.base, strict=False)
+        return [(answer - output).abs() for answer, output in pairs if answer.shape == output.shape]
+
+    def limit(self, at: int) -> float:
+        """Return the distance up to which elements of that output count as equal."""
+        return max(_TIMES_THE_NOISE * self.noise, _ROUNDING * self._sizes[at])
+
+    def has_moved(self, answers: list[torch.Tensor], *, at_all: bool = False) -> bool:
+        """Return whether any output is another one; `at_all`: by any amount above the noise."""
+        if [answer.shape for answer in answers] != [output.shape for output in self.base]:
+            return True
+        distances = [float(move.max()) for move in self.moves(answers)]
+        limits = [_TIMES_THE_NOISE * self.noise if at_all else self.limit(at) for at in range(len(distances))]
+        return any(distance > limit for distance, limit in zip(distances, limits, strict=True))
+
+    def holds_functions(self) -> bool:
+        """Return whether modules hold functions of their own, which may call modules of the original in its mode."""
+        values = (value for module in self._copy.modules() for value in vars(module).values())
+        return any(isinstance(value, FunctionType | MethodType) for value in values)
+
+    def modules(self) -> Iterator[torch.nn.Module]:
+        """Iterate over the copy's modules."""
+        yield from self._copy.modules()
+
+    def _answer(self, call: ModelCall, *, with_gradients: bool = False, seed: int = 0) -> list[torch.Tensor]:
+        began, began_own = time.perf_counter(), time.thread_time()
+        try:
+            with _quiet(self._device(), seed), torch.set_grad_enabled(with_gradients):
+                return [output.double() for output in outputs_of(self._copy(*call.arguments, **call.keywords))][
+                    :_MOST_OUTPUTS
+                ]
+        except Exception as error:
+            raise NotAnswered(f"a copy of the model raised {type(error).__name__}: {error}") from error
+        finally:
+            for buffer, kept in self._buffers:
+                buffer.data.copy_(kept)  # a graph that uses it may still be differentiated: its values are the same
+            self._spent_s += max(time.thread_time() - began_own, (time.perf_counter() - began) / _WALL)
+
+    def _device(self) -> torch.device:
+        first = next(chain(self._copy.parameters(), self._copy.buffers()), None)
+        return torch.device("cpu") if first is None else first.device
+
+
+def _distance(first: torch.Tensor, second: torch.Tensor) -> float:
+    if first.shape != second.shape:
+        raise NotAnswered("the model does not answer the same call twice alike")
+    return float((first - second).abs().max())
+
+
+@contextmanager
+def _hooked(modules: Sequence[Any], keep: Callable[..., None]) -> Iterator[None]:
+    """Call a function before each forward of these modules."""
+    handles = [module.register_forward_pre_hook(keep) for module in modules]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def _in_training(modules: Sequence[Any]) -> Iterator[None]:
+    """Have these modules of a copy in training mode, themselves and not their parts."""
+    try:
+        for module in modules:
+            module.training = True
+        yield
+    finally:
+        for module in modules:
+            module.training = False
+
+
+@contextmanager
+def _quiet(device: torch.device, seed: int) -> Iterator[None]:
+    devices = [device] if device.type == "cuda" else []
+    with aside(), same_random_numbers(), torch.random.fork_rng(devices), torch.no_grad():
+        torch.manual_seed(seed)
+        yield
+
+
+def _copy_of(model: torch.nn.Module) -> torch.nn.Module:
+    """Return a deep copy in evaluation mode; objects that are neither tensors nor modules are shared."""
+    size = sum(tensor.numel() * tensor.element_size() for tensor in chain(model.parameters(), model.buffers()))
+    if size > MOST_BYTES:
+        raise NotAnswered(f"the model has {size >> 20} MiB; models above {MOST_BYTES >> 20} MiB are not copied")
+    memo: dict[int, Any] = {}
+    for module in model.modules():
+        for value in vars(module).values():
+            if not isinstance(value, _PLAIN) or (isinstance(value, dict | list) and len(value) > 1000):
+                memo[id(value)] = value
+            memo.update({id(tensor): tensor.detach().clone() for tensor in _kept_results(value)})
+    try:
+        with aside(), torch.no_grad():
+            made = copy.deepcopy(model, memo)
+    except Exception as error:
+        raise NotAnswered(f"the model cannot be copied: {type(error).__name__}: {error}") from error
+    for module in made.modules():
+        module.training = False
+        for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
+            _keep_torchs_own(getattr(module, name, None))
+    return made
+
+
+def _kept_results(value: object) -> Iterator[torch.Tensor]:
+    """Yield tensors with a graph that a module keeps from its last call, such as a balance loss: none can be copied."""
+    if isinstance(value, torch.Tensor):
+        if value.grad_fn is not None:
+            yield value
+    elif isinstance(value, list | tuple) and len(value) <= _MOST_KEPT:
+        yield from chain.from_iterable(map(_kept_results, value))
+    elif isinstance(value, dict) and len(value) <= _MOST_KEPT:
+        yield from chain.from_iterable(map(_kept_results, value.values()))
+
+
+def _keep_torchs_own(hooks: Any) -> None:
+    """Remove all hooks but those of torch, which make a weight before each forward."""
+    for number, hook in list((hooks or {}).items()):
+        if not type(hook).__module__.startswith("torch.nn.utils"):
+            del hooks[number]

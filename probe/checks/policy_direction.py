@@ -1,0 +1,184 @@
+"""Does a step make actions with positive advantage more likely? Read from the gradients of a policy's loss."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .check_result import CheckResult, broken, held
+from .loss_graph import is_of_a_choice, origin_of
+
+DIRECTION = "good_actions_become_likelier"
+_CLAIM = "a step raises the log-probability of actions whose return was better than the critic expected"
+#: Actions below which nothing is said; correlation that shows which factor is the advantage; share of actions.
+_FEWEST, _CORRELATED, _SURE = 8, 0.8, 0.9
+#: Products with a constant that are followed in one backward pass. Our choice.
+_MOST_PRODUCTS = 8
+#: Nodes of losses that are minus the log-probability of a label.
+_LABEL_LOSSES = ("NllLoss", "BinaryCrossEntropy")
+#: Signs in a row, and nodes around a factor, that are looked at. Our choice.
+_DEEPEST, _NEAR = 4, 40
+
+
+class PolicyDirection:
+    """Follows the products of log-probabilities with constants in the backward passes of one step.
+
+    The advantage is known if the same loss fits values to returns: it is return minus value (Sutton et al. 2000,
+    "Policy gradient methods", with a baseline). A constant factor that correlates with it is the advantage that the
+    training uses; the gradient of its product tells in which direction the log-probability moves. A weighted distance
+    is no policy: the other factor must be made of the log-probability of a choice.
+
+    What multiplies the advantage may be any function of the log-probability, such as a ratio of two; so the gradient
+    that comes to the log-probability itself is followed as well, where the choice is picked from a table of them.
+
+    Policy and values may have losses of their own, differentiated one after the other in one step.
+    """
+
+    def __init__(self) -> None:
+        self._advantages: list[torch.Tensor] = []
+        self._factors: list[torch.Tensor] = []
+        self._choices: list[torch.Tensor] = []
+        self._seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._handles: list[Any] = []
+
+    def follow(self, nodes: Sequence[Any], fits: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        """Follow a backward pass that is about to begin.
+
+        Args:
+            nodes: The nodes between the loss and the models' outputs.
+            fits: Pairs of values and returns that a loss function compared.
+        """
+        self._advantages += [
+            (target.detach() - value.detach()).reshape(-1).double()
+            for value, target in fits
+            if value.numel() == target.numel() >= _FEWEST
+        ]
+        self._advantages += [advantage for node in nodes if (advantage := _squared_difference(node)) is not None]
+        products = [node for node in nodes if node.name() == "MulBackward0"]
+        weighted = [(node, found) for node in products if (found := _weighted_choice(node)) is not None]
+        self._handles += [node.register_prehook(self._hook(*found)) for node, found in weighted[:_MOST_PRODUCTS]]
+        self._factors += [factor for _, (factor, _) in weighted[:_MOST_PRODUCTS]]
+        picks = [node for node in nodes if node.name().startswith("Gather") and is_of_a_choice(node)]
+        self._handles += [node.register_prehook(self._note_choice) for node in picks[:_MOST_PRODUCTS]]
+
+    def result(self) -> CheckResult | None:
+        """Return what the backward pass showed, and stop following it; None if it showed nothing."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        for advantage in self._advantages:
+            slope = torch.zeros_like(advantage)
+            for factor, gradient in self._seen:
+                if factor.numel() == gradient.numel() == advantage.numel() and _is_same(factor, advantage):
+                    slope += factor.reshape(-1).double() * gradient.reshape(-1).double()
+            result = self._of_choices(advantage) or _verdict(slope, advantage)
+            if result is not None:
+                return result
+        return None
+
+    def _of_choices(self, advantage: torch.Tensor) -> CheckResult | None:
+        """Return what the gradients of the log-probabilities tell, for the advantage as the loss has it."""
+        mine = [gradient for gradient in self._choices if gradient.numel() == advantage.numel()]
+        weights = [factor.detach().reshape(-1).double() for factor in self._factors if factor.numel() == len(advantage)]
+        used = next((weight for weight in weights if _correlation(weight, advantage) > _CORRELATED), None)
+        if not mine or used is None:
+            return None
+        slopes = torch.stack([gradient.detach().reshape(-1).double() for gradient in mine])
+        return _verdict(slopes.sum(0), used)
+
+    def _note_choice(self, gradients: Sequence[torch.Tensor | None]) -> None:
+        if gradients and gradients[0] is not None:
+            self._choices.append(gradients[0].detach())
+
+    def _hook(self, factor: torch.Tensor, sign: int) -> Any:
+        def note(gradients: Sequence[torch.Tensor | None]) -> None:
+            if gradients and gradients[0] is not None:
+                self._seen.append((factor, sign * gradients[0].detach()))
+
+        return note
+
+
+def _verdict(slope: torch.Tensor, advantage: torch.Tensor) -> CheckResult | None:
+    """Return what the slopes of the loss along the log-probabilities tell; None where too few or too mixed."""
+    moved = slope != 0
+    if int(moved.sum()) < _FEWEST:
+        return None
+    raised = (slope[moved] < 0) == (advantage[moved] > 0)
+    share, count = float(raised.double().mean()), int(moved.sum())
+    if share <= 1 - _SURE:
+        words = (
+            f"the gradient lowers the log-probability of {1 - share:.0%} of {count} actions that did better than "
+            "expected, and raises those that did worse"
+        )
+        return broken(DIRECTION, _CLAIM, words, share=share, actions=count)
+    return held(DIRECTION, _CLAIM, share=share, actions=count) if share >= _SURE else None
+
+
+def _is_same(factor: torch.Tensor, advantage: torch.Tensor) -> bool:
+    """Return whether the factor is the advantage, shifted, scaled or with another sign."""
+    return abs(_correlation(factor.detach().reshape(-1).double(), advantage)) > _CORRELATED
+
+
+def _correlation(factor: torch.Tensor, advantage: torch.Tensor) -> float:
+    """Return the correlation; 0 where there is none."""
+    both = torch.stack((factor, advantage))
+    if not bool(torch.isfinite(both).all()) or bool((both.std(1) == 0).any()):
+        return 0.0
+    return float(torch.corrcoef(both)[0, 1])
+
+
+def _weighted_choice(node: Any) -> tuple[torch.Tensor, int] | None:
+    """Return the factor without gradient of a product, and the sign with which the other grows with a log-probability.
+
+    Returns:
+        None if both factors have a gradient, one is a number, or the other is not made of a choice's log-probability.
+    """
+    given = [before for before, _ in node.next_functions]
+    if len(given) != 2 or given.count(None) != 1:
+        return None
+    factor = node._saved_self if given[0] is None else node._saved_other
+    if not isinstance(factor, torch.Tensor) or factor.numel() < _FEWEST:
+        return None
+    sign = _sign_of_choice(next(before for before in given if before is not None))
+    return None if sign == 0 else (factor, sign)
+
+
+def _sign_of_choice(node: Any) -> int:
+    """Return 1 for a log-probability or a ratio, -1 for its negative or a loss of labels, 0 for anything else."""
+    sign, is_choice = 1, is_of_a_choice(node)
+    for _ in range(_DEEPEST):
+        node = origin_of(node)
+        if node is None:
+            return 0
+        if node.name() != "NegBackward0":
+            break
+        sign, node = -sign, node.next_functions[0][0]
+    if node.name().startswith(_LABEL_LOSSES):
+        return -sign
+    return sign if is_choice or _is_density(node) else 0
+
+
+def _is_density(node: Any) -> bool:
+    """Return whether a logarithm of a density is near: minus the square of a constant minus a mean, or minus a loss."""
+    waiting = [node]
+    for each in waiting:
+        inner = each.next_functions[0][0] if each.name() == "NegBackward0" else None
+        if inner is not None and (inner.name().startswith(_LABEL_LOSSES) or _squared_difference(inner) is not None):
+            return True
+        if len(waiting) < _NEAR:
+            waiting += [before for before, _ in each.next_functions if before is not None]
+    return False
+
+
+def _squared_difference(node: Any) -> torch.Tensor | None:
+    """Return constant minus value where a node squares their difference; None for others."""
+    if node.name() != "PowBackward0" or not node.next_functions or node._saved_exponent != 2:
+        return None
+    difference = node.next_functions[0][0]
+    if difference is None or difference.name() != "SubBackward0":
+        return None
+    given = [before for before, _ in difference.next_functions]
+    if len(given) != 2 or given.count(None) != 1 or node._saved_self.numel() < _FEWEST:
+        return None
+    values = node._saved_self.detach().reshape(-1).double()
+    return values if given[0] is None else -values

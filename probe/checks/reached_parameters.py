@@ -1,0 +1,74 @@
+"""Follows a loss back to every tensor that it would train, whichever module holds it, if any does."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+import torch
+
+from .check_result import CheckResult, broken, held
+
+REACHED = "reached_parameters_are_stepped"
+_CLAIM = "an optimizer holds every parameter that the loss reaches"
+#: Nodes of a graph that are visited, and elements of a tensor that are compared. Our choice.
+_MOST_NODES, _COMPARED = 20_000, 256
+#: Elements of a plain tensor that may be a parameter, such as a temperature; larger ones may be data.
+_MOST_PLAIN: Final = 16
+_NAMED: Final = 3
+
+
+def leaves_of(root: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield the leaves that a backward pass from the root gives gradients to; parameters, and small plain tensors."""
+    waiting = [root.grad_fn]
+    seen: set[object] = set()
+    while waiting and len(seen) < _MOST_NODES:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is None:
+            waiting += [before for before, _ in node.next_functions]
+        elif isinstance(leaf, torch.nn.Parameter) or leaf.numel() <= _MOST_PLAIN:
+            yield leaf
+
+
+class ReachedLeaves:
+    """Parameters that a loss reached at one step and no optimizer held, with what they were."""
+
+    def __init__(self) -> None:
+        self._earlier: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def keep(self, leaves: Mapping[int, torch.Tensor]) -> None:
+        """Keep these leaves, and the values of their first elements."""
+        self._earlier = {key: (leaf, _values(leaf)) for key, leaf in leaves.items()}
+
+    def resting(self, leaves: Collection[int]) -> list[torch.Tensor]:
+        """Return those that are among these, by id, and have not moved since."""
+        found = [item for key, item in self._earlier.items() if key in leaves]
+        return [leaf for leaf, values in found if torch.equal(values, _values(leaf))]
+
+    def forget(self) -> None:
+        """Keep nothing any more."""
+        self._earlier = {}
+
+
+def _values(leaf: torch.Tensor) -> torch.Tensor:
+    return leaf.detach().reshape(-1)[:_COMPARED].clone()
+
+
+def stepped_result(owner: str, names: Sequence[str], values: int) -> CheckResult:
+    """Return the result for parameters of one owner that nothing moves.
+
+    Args:
+        owner: Name of the network or variable.
+        names: Of its parameters.
+        values: Elements of all of them.
+    """
+    listed = ", ".join(names[:_NAMED]) + ", ..." * (len(names) > _NAMED)
+    words = f"gradients reach {len(names)} tensors of {owner} ({listed}), no optimizer holds them, and none has moved"
+    return broken(REACHED, _CLAIM, words, subject=owner, parameters=len(names), values=values)
+
+
+def all_are_stepped(count: int) -> CheckResult:
+    """Return the result where an optimizer holds all leaves."""
+    return held(REACHED, _CLAIM, parameters=count)

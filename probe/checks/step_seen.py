@@ -1,0 +1,117 @@
+"""What is seen of a step at which checks run: calls of networks, losses and their graphs."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .asked_derivatives import AskedDerivatives
+from .bounded_outputs import NetworkCall, generator_can_reach_the_data, written_targets_can_be_reached
+from .check_result import CheckResult
+from .flow_checks import is_likelihood_of_a_flow
+from .judge_targets import judge_gets_two_targets
+from .loss_checks import checks_of_the_graph
+from .loss_graph import cost_of_the_best_constant, loss_is_minimised, nodes_of_loss, targets_of_squares
+from .model_call import ModelCall, outputs_of
+from .policy_direction import PolicyDirection
+from .score_layout import no_sample_competes_with_itself, scores_keep_their_positions
+from .term_sizes import terms_have_a_share
+
+#: Losses, and calls of networks, that are kept of one step. Our choice.
+MOST_LOSSES, MOST_CALLS = 8, 32
+
+
+@dataclass(slots=True)
+class LossSeen:
+    """A call of a loss function in the step; `only` is the one value of its target, if it has only one."""
+
+    name: str
+    input: torch.Tensor
+    target: torch.Tensor | None
+    options: Mapping[str, Any]
+    only: float | None = None
+    result: torch.Tensor | None = None
+
+
+@dataclass(slots=True)
+class StepSeen:
+    """What was seen of a step at which checks run.
+
+    Args:
+        calls: The first training call of each network, by site.
+        outputs: Outputs of all training calls, with their graphs.
+        losses: Calls of loss functions.
+        entropies: Entropies of distributions that were asked for.
+        policy: The products that were followed in its backward passes.
+        generators: States of the host's random generator: as the step began, before its first forward, and after it.
+        results: What the graphs have told.
+        targets: Real numbers that outputs were compared with.
+        is_flow: Whether a loss is the likelihood of a normalising flow.
+        networks: All calls of the networks, in order.
+        derivatives: What was asked for by `torch.autograd.grad`.
+    """
+
+    calls: dict[str, ModelCall] = field(default_factory=dict)
+    outputs: list[torch.Tensor] = field(default_factory=list)
+    losses: list[LossSeen] = field(default_factory=list)
+    entropies: list[torch.Tensor] = field(default_factory=list)
+    policy: PolicyDirection = field(default_factory=PolicyDirection)
+    results: list[CheckResult] = field(default_factory=list)
+    passes: int = 0
+    generators: list[bytes] = field(default_factory=list)
+    targets: list[torch.Tensor] = field(default_factory=list)
+    is_flow: bool = False
+    networks: list[NetworkCall] = field(default_factory=list)
+    derivatives: AskedDerivatives = field(default_factory=AskedDerivatives)
+
+    def read(self, root: torch.Tensor) -> float | None:
+        """Take what the graph of a loss tells; return the cost of the best constant answer, where that is known."""
+        results = [(loss.name, loss.result) for loss in self.losses if loss.result is not None]
+        nodes = nodes_of_loss(root, self.outputs)
+        if not nodes:
+            if any(output is root for output in self.outputs):  # a model that returns its loss
+                self.results += loss_is_minimised(root, results)
+            return None
+        batches = {output.shape[0] for output in self.outputs if output.dim()}
+        squared = targets_of_squares(nodes, self.outputs)
+        if squared is not None:
+            self.targets.append(squared)
+            reach = written_targets_can_be_reached(nodes, squared)
+            self.results += [reach] if reach is not None else []
+        given = [(loss.name, loss.input) for loss in self.losses]
+        fits = [(loss.input, loss.target) for loss in self.losses if loss.target is not None]
+        plain = [(value, target) for value, target in fits if target.is_floating_point()]
+        self.targets += [target for _, target in plain if not target.requires_grad]
+        self.policy.follow(nodes, plain)
+        self.is_flow |= is_likelihood_of_a_flow(root, self.outputs)
+        self.results += loss_is_minimised(root, results)
+        self.results += checks_of_the_graph(root, nodes, batches, given, self.entropies)
+        terms = [(loss.name, loss.result, loss.target) for loss in self.losses if loss.result is not None]
+        share = terms_have_a_share(root, terms)
+        self.results += [share] if share is not None else []
+        return cost_of_the_best_constant(nodes, self.outputs)
+
+    def ranges(self) -> Iterator[CheckResult]:
+        """Yield what a generator and its judge tell about each other."""
+        if len(self.losses) < MOST_LOSSES and len(self.networks) < MOST_CALLS:
+            told = judge_gets_two_targets(self.networks, [(loss.input, loss.only) for loss in self.losses])
+            yield from () if told is None else (told,)
+        yield from generator_can_reach_the_data(self.networks)
+
+    def layouts(self) -> Iterator[CheckResult]:
+        """Yield what the losses of class indices tell about the order of their arguments."""
+        inputs = [item for call in self.calls.values() for item in call.tensors().items()]
+        for loss in self.losses:
+            if loss.name in ("cross_entropy", "nll_loss") and loss.target is not None:
+                found = [scores_keep_their_positions(loss.input, loss.target, self.outputs, inputs)]
+                found.append(no_sample_competes_with_itself(loss.input, loss.target))
+                yield from (result for result in found if result is not None)
+
+
+def network_call(site: str, arguments: tuple[Any, ...], output: Any) -> NetworkCall:
+    """Return a call of the network at this site, with its first argument if that is a tensor of real numbers."""
+    first = arguments[0] if arguments else None
+    is_real = isinstance(first, torch.Tensor) and first.layout is torch.strided and first.is_floating_point()
+    given = first if is_real else None
+    return NetworkCall(site, given, tuple(outputs_of(output)), 0 if given is None else given._version)

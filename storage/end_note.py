@@ -1,0 +1,48 @@
+"""A note beside a run's file that says which signal ended its process, and where; the process cannot write more.
+
+The process opens the file when the run begins and removes it when the run ends. Only the handler of a fatal signal
+writes into it, by `faulthandler`: the stack of the thread, innermost frame first.
+"""
+
+import re
+import sysconfig
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+__all__ = ["note_path", "read_note"]
+
+_FRAME: Final = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in ')
+_FATAL: Final = "Fatal Python error: "
+_LIBRARIES: Final = tuple(
+    {str(Path(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    | {str(Path(__file__).parents[1])}
+)
+#: The only signal whose handler writes no word of its own.
+_ASKED: Final = "SIGTERM"
+
+
+def note_path(url: str, run: str, rank: int) -> Path | None:
+    """Return where the note of a rank lies; None for a store that is no folder."""
+    return None if "://" in url or url == "memory:" else Path(url).expanduser() / f"{run}.rank{rank}.end"
+
+
+def read_note(path: Path) -> str:
+    """Return the signal and the script's line, `SIGTERM at /home/me/train.py, line 7`; empty without a note."""
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    if not lines:
+        return ""
+    signal = next((line.removeprefix(_FATAL) for line in lines if line.startswith(_FATAL)), _ASKED)
+    return f"{signal}{_place(lines)}"
+
+
+def _place(lines: Iterable[str]) -> str:
+    """Return the innermost frame of the script in the first stack, or the innermost one."""
+    found = [(match["file"], match["line"]) for line in lines if (match := _FRAME.match(line))]
+    own = [frame for frame in found if not frame[0].startswith((*_LIBRARIES, "<"))]
+    for file, line in own or found:
+        return f" at {file}, line {line}"
+    return ""

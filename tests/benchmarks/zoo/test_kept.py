@@ -1,0 +1,53 @@
+"""Results are kept as long as nothing that they depend on changes."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.faults.outcome import Alarm
+from benchmarks.zoo.interpreters import install, interpreter
+from benchmarks.zoo.kept import Runner
+from benchmarks.zoo.trial import Cost, Watched, run_plain
+
+PYTHON = Path(sys.executable)
+COUNTING = """import pathlib, sys
+place = pathlib.Path({place!r})
+place.write_text(place.read_text() + "x" if place.exists() else "x")
+print("result", len(place.read_text()) + int(sys.argv[1]))
+"""
+
+
+def test_a_program_runs_again_only_when_it_or_its_seed_changes(tmp_path):
+    script, place = tmp_path / "counting.py", tmp_path / "count"
+    script.write_text(COUNTING.format(place=str(place)))
+    runner = Runner(tmp_path / "cache")
+    assert [runner.plain(PYTHON, script, 0).result for _ in range(2)] == ["1", "1"]
+    assert Runner(tmp_path / "cache").plain(PYTHON, script, 0).result == "1"
+    assert runner.plain(PYTHON, script, 5).result == "7"
+    script.write_text(script.read_text() + "# changed\n")
+    assert runner.plain(PYTHON, script, 0).result == "3"
+
+
+def test_a_failing_program_has_no_result_and_says_why(tmp_path):
+    script = tmp_path / "failing.py"
+    script.write_text('print("result 1.0")\nraise ValueError("no data")\n')
+    cost = run_plain(PYTHON, script, 0)
+    assert cost.value != cost.value
+    assert cost.error == "ValueError: no data"
+
+
+def test_what_was_said_survives_the_file():
+    said = Alarm("plateau", "plateau", "warning", "fc", 0, 9, 4, "the loss stays", 0.7)
+    watched = Watched(Cost(1.0, 2.0, 3.0, "0.25", 0, ""), "unhealthy", (said,), (said,))
+    assert Watched.from_json(watched.to_json()) == watched
+
+
+def test_plain_programs_run_in_this_environment(tmp_path):
+    assert interpreter((), tmp_path) == PYTHON
+
+
+def test_packages_that_cannot_be_installed_are_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(RuntimeError, match=r"pip cannot install no-such-package-of-ours==1\.0"):
+        install(PYTHON, ("no-such-package-of-ours==1.0",), tmp_path)

@@ -1,0 +1,53 @@
+"""What a rule asks instead of saying: where training itself may have done what a fault would do."""
+
+from mindscope.insight import RULES, Recording
+from mindscope.insight.engine import Engine
+from mindscope.insight.recording import chain
+from mindscope.insight.verdict import is_question
+from mindscope.storage import Event, Finding, Structure
+
+_FALLING = tuple(2.3 * 0.96**step + 0.01 * (-1) ** step for step in range(40))
+_JUMP = {
+    "scalar/loss": (*_FALLING, 3.0, 2.9, 2.8, 2.8),
+    "one activation/l2_norm": 8.0,
+    "one.weight update/ratio_to_weight": 0.01,
+}
+
+
+def findings_of(rule: str, series: dict[str, object], model: Structure, *events: Event) -> tuple[Finding, ...]:
+    engine = Engine({rule: RULES[rule]})
+    engine.learn_structure(model)
+    for record in Recording(series, model, events).records():  # type: ignore[arg-type]
+        engine.observe(record)
+    return engine.findings
+
+
+def test_a_tanh_that_was_flat_from_the_start_is_a_warning_and_one_that_became_so_a_question() -> None:
+    model = chain("one:Dense", "act:Tanh", "two:Dense")
+    (said,) = findings_of("saturated-activation", {"act activation/l2_norm": (7.99,) * 12}, model)
+    (asked,) = findings_of("saturated-activation", {"act activation/l2_norm": (5.0,) * 12 + (7.99,) * 12}, model)
+    assert said.severity == "warning"
+    assert is_question(asked)
+
+
+def test_a_jump_of_one_known_loss_is_a_warning_and_of_a_sum_of_terms_a_question() -> None:
+    model = chain("one:Dense", "two:Dense")
+    called = Event("loss_input", 0, data={"loss": "mse_loss", "domain": "any", "columns": 1})
+    terms = tuple(Event("accumulation", at, data={"factor": 1 + at / 5}) for at in (0, 1, 2))
+    (said,) = findings_of("uninformative-labels", _JUMP, model, called)
+    (asked,) = findings_of("uninformative-labels", _JUMP, model, called, *terms)
+    assert said.severity == "warning"
+    assert is_question(asked)
+
+
+def test_a_loss_that_leaves_the_entropy_of_its_labels_late_withdraws_the_finding() -> None:
+    model = chain("one:Dense", "two:Dense")
+    called = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
+    standing = tuple(2.31 + 0.02 * (-1) ** step for step in range(60))
+    series = {"one.weight update/ratio_to_weight": 0.02, "one activation/mean": 0.1}
+    (said,) = findings_of("uninformative-labels", {"scalar/loss": standing, **series}, model, called)
+    assert said.severity == "warning"
+    late = (*standing, *(2.3 * 0.97**step for step in range(60)))
+    (withdrawn,) = findings_of("uninformative-labels", {"scalar/loss": late, **series}, model, called)
+    assert (withdrawn.severity, withdrawn.confidence, withdrawn.first_step) == ("info", 0.1, said.first_step)
+    assert not is_question(withdrawn)

@@ -1,0 +1,69 @@
+"""Target networks and teachers: whether they follow the network that they are copies of."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from mindscope.probe.checks.copied_networks import pull_towards  # noqa: E402
+
+TRAINING = """
+import copy
+network, head = net(3, 16, 2), nn.Linear(2, 2)
+target = copy.deepcopy(network)
+optimizer = torch.optim.Adam([*network.parameters(), *head.parameters()], 1e-2)
+def follow(slow, fast, rate):
+    with torch.no_grad():
+        for one, other in zip(slow.parameters(), fast.parameters()):
+            one.lerp_(other, rate)
+for step in range(203):
+    x = torch.randn(8, 3)
+    with torch.no_grad():
+        wanted = target(x)
+    loss = functional.mse_loss(head(network(x)), wanted + x[:, :2])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    {follow}
+    losses.append(loss.item())
+trained = [network, head, target]
+"""
+
+
+def told(store, found):
+    events = [one for one in store.events(found.id, kind="check") if one.data["check"] == "copy_follows_its_network"]
+    broken = {one.data["subject"] for one in events if one.data["outcome"] == "broken"}
+    serious = {one.site for one in store.findings(found.id) if one.cause == "stale_target" and one.severity != "info"}
+    return broken, serious
+
+
+@pytest.mark.parametrize(
+    ("follow", "is_broken", "is_serious"),
+    [
+        ("follow(target, network, 0.005)", False, False),
+        ("step % 30 or follow(target, network, 1.0)", False, False),
+        ("follow(target, network, 0.00005)", True, True),
+        ("follow(network, target, 0.05)", True, True),
+        ("step % 25 == 24 and follow(network, target, 1.0)", True, True),
+        # a reference that stays, and a target that follows at once where no value is learned: questions
+        ("pass", True, False),
+        ("follow(target, network, 1.0)", True, False),
+    ],
+)
+def test_a_copy_that_does_not_follow_is_told(run_alike, follow, is_broken, is_serious):
+    store, found, _ = run_alike(TRAINING.format(follow=follow))
+    assert told(store, found) == ({"target"} if is_broken else set(), {"target"} if is_serious else set())
+
+
+def test_layers_of_one_shape_are_no_copies(run_alike):
+    store, found, _ = run_alike(
+        TRAINING.replace("copy.deepcopy(network)", "net(3, 16, 2).requires_grad_(False)").format(follow="pass")
+    )
+    assert told(store, found) == (set(), set())
+
+
+def test_a_pull_is_one_share_of_the_way_of_all_elements():
+    before, copy = torch.randn(100).double(), torch.randn(100).double()
+    assert pull_towards(before, before + 0.03 * (copy - before), copy) == pytest.approx(0.03)
+    assert pull_towards(before, before.clone(), copy) is None
+    assert pull_towards(before, before + 0.03 * torch.randn(100), copy) is None
+    assert pull_towards(before, before - 0.03 * (copy - before), copy) is None

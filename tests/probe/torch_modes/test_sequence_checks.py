@@ -1,0 +1,193 @@
+"""Executable checks of sequences: targets that belong elsewhere, padding that matters, answers among the inputs."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+nn, functional = torch.nn, torch.nn.functional
+
+from mindscope.probe.checks import model_probe  # noqa: E402
+from mindscope.probe.checks.dependence import samples_are_independent  # noqa: E402
+from mindscope.probe.checks.model_call import ModelCall  # noqa: E402
+from mindscope.probe.checks.model_probe import ModelProbe  # noqa: E402
+from mindscope.probe.checks.more_padding import more_padding_has_no_effect  # noqa: E402
+from mindscope.probe.checks.padding import unpadded_rows_are_answered  # noqa: E402
+from mindscope.probe.checks.score_layout import scores_keep_their_positions  # noqa: E402
+from mindscope.probe.checks.sequence_targets import targets_of_sequences  # noqa: E402
+
+
+class Tokens(nn.Module):
+    def __init__(self, *, is_causal=True, mask="no", pools=False):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(16, 8), nn.Linear(8, 16)
+        self.attend = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.is_causal, self.mask, self.pools = is_causal, mask, pools
+        self.kept = None
+
+    def forward(self, tokens, lengths=None):
+        x = self.embed(tokens) + 0.1 * torch.arange(tokens.shape[1])[:, None]
+        size = tokens.shape[1]
+        causal = torch.ones(size, size, dtype=torch.bool).triu(1) if self.is_causal else None
+        padded = {"no": None, "right": tokens == 0, "inverted": (tokens != 0)}[self.mask]
+        x = self.attend(x, x, x, attn_mask=causal, key_padding_mask=padded)[0] + (0 if self.pools else x)
+        self.kept = x.sum()
+        return self.head(x.mean(1) if self.pools else x)
+
+
+@pytest.fixture(autouse=True)
+def seeded(monkeypatch):
+    torch.manual_seed(0)
+    monkeypatch.setattr(model_probe, "_MOST_S", 60.0)  # a busy machine is no reason to stop
+
+
+def probe_of(model, tokens, **others):
+    model(tokens, **others)
+    return ModelProbe(model, ModelCall((tokens,), others, ("tokens",)))
+
+
+def outcomes(results):
+    return {result.check: result.outcome for result in results}
+
+
+@pytest.mark.parametrize(
+    ("late", "expected"),
+    [(1, {"no_position_sees_later_ones": "held"}), (2, {"targets_are_the_next_position": "broken"})],
+)
+def test_targets_that_the_program_shifts_inside(late, expected):
+    tokens = torch.randint(0, 16, (4, 9))
+    target = torch.cat((tokens[:, late:], torch.full((4, late - 1), -100)), 1)
+    assert outcomes(targets_of_sequences(probe_of(Tokens(), tokens), target.flatten())) == expected
+
+
+def test_a_model_that_sees_later_tokens_is_found_where_the_loss_shifts_inside():
+    tokens = torch.randint(0, 16, (4, 9))
+    found = outcomes(targets_of_sequences(probe_of(Tokens(is_causal=False), tokens), tokens[:, 1:].flatten()))
+    assert found == {"no_position_sees_later_ones": "broken"}
+
+
+def test_unrelated_targets_say_nothing():
+    tokens = torch.randint(0, 16, (4, 9))
+    assert not list(targets_of_sequences(probe_of(Tokens(), tokens), torch.randint(0, 16, (36,))))
+
+
+@pytest.mark.parametrize("is_hidden", [True, False])
+def test_a_masked_language_model_whose_scored_tokens_are_shown(is_hidden):
+    tokens = torch.randint(1, 16, (8, 12))
+    scored = torch.rand(8, 12) < 0.3
+    target = tokens.masked_fill(~scored, -100)
+    shown = tokens.masked_fill(scored, 0) if is_hidden else tokens
+    found = outcomes(targets_of_sequences(probe_of(Tokens(is_causal=False), shown), target))
+    assert found == ({} if is_hidden else {"targets_are_not_the_input": "broken"})
+
+
+def test_an_autoencoder_of_whole_sequences_is_no_masked_objective():
+    tokens = torch.randint(1, 16, (8, 12))
+    target = tokens.clone()
+    target[:4, 9:] = -100
+    assert not list(targets_of_sequences(probe_of(Tokens(is_causal=False), tokens), target))
+
+
+@pytest.mark.parametrize(("turn", "is_wrong"), [(lambda t: t, False), (lambda t: t.t(), True)])
+def test_targets_that_are_flattened_in_another_order(turn, is_wrong):
+    tokens, output = torch.randint(0, 16, (4, 9)), torch.randn(4, 8, 16)
+    target = turn(tokens[:, 1:]).reshape(-1)
+    result = scores_keep_their_positions(output.view(-1, 16), target, [output], [("tokens", tokens[:, :-1])])
+    assert (result is not None) == is_wrong
+
+
+@pytest.mark.parametrize("is_wrong", [True, False])
+def test_a_reshape_in_place_of_a_transpose(is_wrong):
+    tokens, output = torch.randint(0, 16, (4, 9)), torch.randn(4, 9, 16)
+    scores = output.reshape(4, 16, 9) if is_wrong else output.transpose(1, 2)
+    result = scores_keep_their_positions(scores, tokens, [output], [("tokens", tokens)])
+    assert (result is not None and result.outcome == "broken") == is_wrong
+
+
+def padded_tokens():
+    lengths = torch.tensor([5, 6, 7, 8, 9, 10])
+    tokens = torch.randint(1, 16, (6, 10))
+    return tokens.masked_fill(torch.arange(10) >= lengths[:, None], 0), lengths
+
+
+@pytest.mark.parametrize(
+    ("mask", "expected"),
+    [
+        ("right", {"more_padding_has_no_effect": "held"}),
+        ("no", {"more_padding_has_no_effect": "broken"}),
+    ],
+)
+@pytest.mark.parametrize("is_told", [True, False])
+def test_padding_that_a_model_does_not_know_of(mask, expected, is_told):
+    tokens, lengths = padded_tokens()
+    others = {"lengths": lengths} if is_told else {}
+    found = list(more_padding_has_no_effect(probe_of(Tokens(is_causal=False, mask=mask), tokens, **others)))
+    assert outcomes(found) == expected
+    if mask == "no":
+        assert found[0].numbers["is_told"] == is_told
+
+
+def test_an_inverted_mask_that_the_model_makes_itself():
+    tokens, _ = padded_tokens()
+    tokens[-1, 9] = 0  # attention to nothing is not a number
+    model = Tokens(is_causal=False, mask="inverted")
+    found = outcomes(more_padding_has_no_effect(probe_of(model, tokens)))
+    assert found["masked_positions_have_no_effect"] == "broken"
+
+
+def test_a_model_that_keeps_a_result_with_its_graph_can_be_copied():
+    tokens = torch.randint(0, 16, (4, 9))
+    model = Tokens()
+    probe = probe_of(model, tokens)
+    assert model.kept.grad_fn is not None
+    assert probe.base[0].shape == (4, 9, 16)
+
+
+@pytest.mark.parametrize(("lost", "is_wrong"), [((4, 5), True), ((0, 4), False), ((), False)])
+def test_outputs_that_are_lost_where_nothing_is_padded(lost, is_wrong):
+    tokens = padded_tokens()[0]
+    tokens[4] = tokens[5]
+    output = torch.randn(6, 3)
+    output[list(lost)] = float("nan")
+    result = unpadded_rows_are_answered(ModelCall((tokens,), {}, ("tokens",)), [output])
+    assert (result is not None) == is_wrong
+
+
+class Weighted(nn.Module):
+    """Pools with weights; an inverted mask leaves padded rows the same weight everywhere, of zeros."""
+
+    def __init__(self, *, is_inverted):
+        super().__init__()
+        self.embed, self.head, self.is_inverted = nn.Embedding(16, 8, padding_idx=0), nn.Linear(8, 3), is_inverted
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        left_out = (tokens == 0) ^ self.is_inverted
+        weights = x.sum(-1).masked_fill(left_out, -1e9).softmax(-1)
+        return self.head((weights[..., None] * x).sum(1))
+
+
+@pytest.mark.parametrize("is_inverted", [True, False])
+def test_padded_rows_of_which_no_token_is_read(is_inverted):
+    tokens, _ = padded_tokens()
+    found = outcomes(more_padding_has_no_effect(probe_of(Weighted(is_inverted=is_inverted), tokens)))
+    assert found["more_padding_has_no_effect"] == "held"
+    assert found.get("masked_positions_have_no_effect") == ("broken" if is_inverted else None)
+
+
+def test_rows_of_different_lengths_are_changed_one_by_one():
+    tokens, lengths = padded_tokens()
+
+    class Trimmed(nn.Module):
+        def forward(self, tokens, lengths):
+            return torch.ones(6, 3) * tokens[:, : int(lengths.max())].ne(-1).float().mean() * lengths.max()
+
+    probe = ModelProbe(Trimmed(), ModelCall((tokens, lengths), {}, ("tokens", "lengths")))
+    found = samples_are_independent(probe, 6, is_batched=True)
+    assert found is not None
+    assert found.outcome == "held"
+
+
+@pytest.mark.parametrize(("turn", "is_wrong"), [(lambda t: t, False), (lambda t: t.t(), True)])
+def test_targets_in_another_order_where_the_loss_shifts(turn, is_wrong):
+    tokens, output = torch.randint(0, 16, (4, 9)), torch.randn(4, 9, 16)
+    scores, target = output[:, :-1].reshape(-1, 16), turn(tokens[:, 1:]).reshape(-1)
+    assert (scores_keep_their_positions(scores, target, [output], [("tokens", tokens)]) is not None) == is_wrong
