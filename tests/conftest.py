@@ -1,9 +1,11 @@
 """What every test may rely on: stores of every kind, and that what this machine must have is never skipped."""
 
+import gc
 import os
 import random
 import secrets
 import signal
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
@@ -100,6 +102,17 @@ def _draws_of_its_own(request: pytest.FixtureRequest) -> None:
     drawn = request.session.stash[_DRAWN]
     for each in _generators(request.module):
         each.bit_generator.state = drawn[each]
+
+
+@pytest.fixture(autouse=True)
+def _a_process_of_its_own() -> Iterator[None]:
+    """Checks that look through the process meet no networks of earlier tests, nor what torch says it compiled then."""
+    compiler = sys.modules.get("torch._dynamo.utils")
+    if compiler is not None:
+        compiler.counters.clear()
+    gc.freeze()  # what is there already is not among the collector's objects
+    yield
+    gc.unfreeze()
 
 
 POSTGRES = os.environ.get("MINDSCOPE_TEST_POSTGRES", "postgresql+psycopg://postgres@127.0.0.1:5432/test")

@@ -18,6 +18,8 @@ from .torch_networks import Program, names_of, outermost, parameter_ids
 
 #: Copies that are followed, and parameters of one: more of either is no pair of small networks that are easily read.
 _MOST_COPIES, _MOST_PARAMETERS = 8, 2000
+#: Other networks whose mode is asked for; a notebook may keep those of trainings before.
+_MOST_OTHERS = 64
 
 
 class RestingNetworks:
@@ -80,7 +82,7 @@ class RestingNetworks:
         pairs = list(pairs_of(resting, trained))
         copies = {copy for copy, _ in pairs}
         others = [network for number, network in enumerate(resting) if number not in copies]
-        self._others = [_Other(network, names[id(network)]) for network in others[:_MOST_COPIES]]
+        self._others = [_Other(network, names[id(network)]) for network in others[:_MOST_OTHERS]]
         for copy, network in pairs[:_MOST_COPIES]:
             yield _Pair(resting[copy], trained[network], names[id(resting[copy])], names[id(trained[network])])
 
