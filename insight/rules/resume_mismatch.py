@@ -1,12 +1,12 @@
 """A resumed run that is not the one that stopped."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
 from ..context.step_context import Excess, Lookahead, SkipWindow, StepContext
-from ..event_fields import number, numbers, words
+from ..event_fields import NAN, as_number, items, number, numbers, words
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
 
@@ -15,6 +15,9 @@ _MODEL = chain("one:Dense", "two:Dense")
 _RATE = 1.5
 #: Parameters that must move together; a single one may be a clamped weight or a buffer.
 _TOGETHER = 3
+#: The first step at which a part that is written anew has been trained before, how much of its norm the change is, and
+#: how much larger the loss is for it. All our choice: what averages, clips or prunes weights does none of it at once.
+_MIDST, _ANEW, _WORSE = 20, 0.5, 1.2
 #: Steps after wrong optimizer state in which parameters may move too far because of it.
 _QUIET = 20
 
@@ -47,6 +50,14 @@ def _rewritten(*by: float, others: tuple[float, ...] = ()) -> Recording:
     )
 
 
+def _written_at(step: int, losses: tuple[float, ...], *, changes: float) -> Recording:
+    """Return a recording of losses in which all weights of three layers are written by so much of their norms."""
+    sites = ("one.weight", "two.weight", "three.weight")
+    named: list[Json] = [{"site": site, "size": 400, "largest": 0.3, "change": changes, "norm": 1.0} for site in sites]
+    data: dict[str, Json] = {"parameters": 3, "of": 4, "weights": named}
+    return Recording({"scalar/loss": losses}, _MODEL, events=(Event("weights_written", step, data=data),))
+
+
 @dataclass(slots=True)
 class _ResumeMismatchState:
     """The parameters that moved beyond their bound in the record before, and whether the rule has reported."""
@@ -55,22 +66,30 @@ class _ResumeMismatchState:
     since: int = 0
     quiet_until: int = 0
     is_reported: bool = False
+    has_written: bool = False
+    loss: float = NAN
 
 
 def _skip_window(lookahead: Lookahead, memory: _ResumeMismatchState) -> SkipWindow | None:
     if memory.is_reported or not lookahead.carries("update"):
-        return lookahead.whole
+        return SkipWindow(len(lookahead), lambda records: _remember(lookahead, records, memory))
 
     def learn(records: int) -> None:
         memory.since = lookahead.records[records - 1].step
+        _remember(lookahead, records, memory)
 
     window = lookahead.within_bounds(learn)
     return None if memory.before else window
 
 
+def _remember(lookahead: Lookahead, records: int, memory: _ResumeMismatchState) -> None:
+    """Keep the last loss of these records."""
+    memory.loss = [memory.loss, *lookahead.known("loss", records)][-1]
+
+
 @rule(
     "resume-mismatch",
-    needs=("event/resume_seam", "update"),
+    needs=("event/resume_seam", "event/weights_written", "update"),
     phase=CONFIGURATION,
     skip_window=_skip_window,
     memory=_ResumeMismatchState,
@@ -82,9 +101,14 @@ def _skip_window(lookahead: Lookahead, memory: _ResumeMismatchState) -> SkipWind
         Recording(structure=_MODEL, events=(_seam(learning_rates=[0.01]),)),
         # an old checkpoint is loaded in the middle of the run
         _rewritten(0.001, 0.001, 0.4, 0.001),
+        # a block is made anew between two steps
+        _written_at(30, (*[1.0] * 30, *[1.6] * 5), changes=1.2),
     ),
     silent_on=(
         Recording(structure=_MODEL, events=(_seam(),)),
+        # weights are written and the loss is as before; they are written a little, as an average does
+        _written_at(30, (1.0,) * 35, changes=1.2),
+        _written_at(30, (*[1.0] * 30, *[1.6] * 5), changes=0.1),
         # the optimizer's own state is wrong: another rule's case
         _rewritten(0.001, 0.001, 0.4, 0.3, 0.2),
         # and of some parameters it shows in one step only
@@ -102,10 +126,12 @@ def check(context: StepContext, memory: _ResumeMismatchState) -> Iterator[Findin
     since repeated batches and masks are often accepted.
 
     In the middle of a run, the rule fires when three or more parameters move farther in a single step than their
-    optimizer can move anything: a checkpoint was loaded, or a part of the model was initialised again. Save and load
+    optimizer can move anything, or are written anew between two steps and the loss is larger for it: a checkpoint was
+    loaded, or a part of the model was initialised again. Save and load
     model, optimizer, schedule, scaler and generators together.
     """
     yield from _written(context, memory)
+    yield from _written_between(context, memory)
     for event in context.events("resume_seam"):
         if event.data.get("is_declared") is not True:
             continue
@@ -151,6 +177,39 @@ def _written(context: StepContext, memory: _ResumeMismatchState) -> Iterator[Fin
         "schedule of the same step together, and strictly",
         confidence=0.9,
     )
+
+
+def _written_between(context: StepContext, memory: _ResumeMismatchState) -> Iterator[Finding]:
+    """Yield a finding where a part of the model is written anew between two steps, and the loss is worse for it."""
+    loss, before = context.scalar("loss"), memory.loss
+    if loss is not None:
+        memory.loss = loss
+    for event in context.events("weights_written"):
+        is_first, memory.has_written = not memory.has_written, True
+        weights, count = items(event, "weights"), number(event, "parameters")
+        large = [str(each["site"]) for each in weights if _is_made_anew(each)]
+        if not is_first or memory.is_reported or event.step < _MIDST or not _TOGETHER <= len(large) <= count:
+            continue
+        if loss is None or not loss > _WORSE * before > 0.0 or context.has_a_surrogate_loss:
+            continue
+        memory.is_reported = True
+        known = tuple(context.model.parameters[site] for site in large if site in context.model.parameters)
+        yield context.finding(
+            next(iter(context.model.gather(known)), large[0]),
+            "weight/l2_norm",
+            {"parameters": count, "of": number(event, "of"), "loss": loss, "loss_before": before},
+            position=0,
+            explanation=f"between steps {event.step - 1} and {event.step} something that is no optimizer step wrote "
+            f"{count:.0f} of {number(event, 'of'):.0f} parameters anew, among them {large[0]}; the loss went from "
+            f"{before:.4g} to {loss:.4g}",
+            advice="look for load_state_dict() or an initialisation in the middle of the run; load model, optimizer "
+            "and schedule of the same step together, and strictly",
+            confidence=0.8,
+        )
+
+
+def _is_made_anew(weight: Mapping[str, Json]) -> bool:
+    return as_number(weight.get("change")) > _ANEW * as_number(weight.get("norm"))
 
 
 def _parameters(event: Event) -> Iterator[str]:

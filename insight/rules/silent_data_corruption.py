@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import isfinite, sqrt
 
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
 from ..context.optimizer_state import is_bit_flip
 from ..context.step_context import Excess, Lookahead, SkipWindow, StepContext
-from ..event_fields import number, numbers, ranks, words
+from ..event_fields import as_number, items, number, numbers, ranks, words
 from ..indicators.replicas import is_corrupted
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
@@ -20,6 +20,8 @@ _SINGLE = 0.9
 #: Times the largest local gradient of the other ranks, exchanges in a row, and the fewest ranks. In our trainings,
 #: shares of one data set gave local gradients of which the largest was at most 2.4 times the next.
 _OUTLYING, _EXCHANGES, _FEWEST = 20.0, 2, 3
+#: Elements of a tensor in which a single one that is written is nobody's intention.
+_ELEMENTS = 64
 _MODEL = chain("one:Dense", "two:Dense", "three:Dense", "four:Dense")
 
 
@@ -33,6 +35,15 @@ def _parameters(*sites: str, odd: tuple[int, ...] = (1,), at: int = 50) -> Event
         "sites": list(sites),
     }
     return Event("rank_checksums", 0, data=data)
+
+
+def _wrote(*weights: tuple[str, float, float, float], at: int = 0) -> Event:
+    """Weights that something has written: their largest change, the change and the weight itself, by norm."""
+    named: list[Json] = [
+        {"site": site, "size": 400, "largest": largest, "change": change, "norm": norm}
+        for site, largest, change, norm in weights
+    ]
+    return Event("weights_written", at, data={"parameters": len(weights), "of": 4, "weights": named})
 
 
 def _local(*sizes: float, at: int = 0) -> Event:
@@ -79,6 +90,7 @@ class _SilentDataCorruptionState:
     equal_at: int = -1
     before: dict[str, Excess] = field(default_factory=dict)
     since: int = 0
+    has_written: bool = False
     outlier: int = -1
     outlying: Streak = field(default_factory=Streak)
 
@@ -93,7 +105,7 @@ def _skip_window(lookahead: Lookahead, memory: _SilentDataCorruptionState) -> Sk
 
 @rule(
     "silent-data-corruption",
-    needs=("event/rank_checksums", "event/rank_reduction", "update"),
+    needs=("event/rank_checksums", "event/rank_reduction", "event/weights_written", "update"),
     phase=OPTIMIZER,
     skip_window=_skip_window,
     memory=_SilentDataCorruptionState,
@@ -103,11 +115,19 @@ def _skip_window(lookahead: Lookahead, memory: _SilentDataCorruptionState) -> Sk
         Recording(structure=_MODEL, events=(_parameters("two.weight"),)),
         _moved((0.001, 0.001, 0.9, 0.001), norm=(0.008, 0.008, 0.9, 0.008)),
         Recording(structure=_MODEL, events=(_local(1.0, 1.2, 90.0), _local(1.1, 1.2, 95.0, at=1)), steps=2),
+        Recording(structure=_MODEL, events=(_wrote(("two.weight", 4.0, 4.0, 6.0)),)),
         _squared((*_KEPT[:8], 3.0), largest=(*_KEPT[:8], 190.0), norm=(*(8 * value for value in _KEPT[:8]), 190.0)),
     ),
     silent_on=(
         # one exchange only, and ranks that differ as batches do
         Recording(structure=_MODEL, events=(_local(1.0, 1.2, 90.0), _local(1.1, 1.2, 4.0, at=1)), steps=2),
+        # a row is written, and single elements in turn
+        Recording(structure=_MODEL, events=(_wrote(("two.weight", 1.0, 4.0, 6.0)),)),
+        Recording(
+            structure=_MODEL,
+            events=(_wrote(("two.weight", 1.0, 4.0, 6.0)), _wrote(("two.weight", 4.0, 4.0, 6.0), at=1)),
+            steps=2,
+        ),
         # a whole tensor is written from outside: on purpose
         _moved((0.001, 0.001, 0.9, 0.001), norm=(0.008, 0.008, 7.2, 0.008)),
         Recording(structure=_MODEL, events=(_parameters("one.weight", "two.weight", "three.weight", "four.weight"),)),
@@ -131,13 +151,15 @@ def check(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[
     arXiv:2102.11245; He et al. 2023, "Understanding and mitigating hardware failures in deep learning training"). With
     two ranks nobody can tell which of them is right.
 
-    A single process shows it too: one element moves once, alone, farther than its optimizer can move anything, or one
-    element of the optimizer's state does not follow from the state before. A device that computes wrongly shows in its
-    own gradient before the reduction: 20 times the largest of the others, in two exchanges.
+    A single process shows it too: one element moves once, alone, farther than its optimizer can move anything, or is
+    written between two steps, or one element of the optimizer's state does not follow from the state before. A device
+    that computes wrongly shows in its own gradient before the reduction: 20 times the largest of the others, in two
+    exchanges.
 
     Look for code that writes to single elements; then test the memory and the device.
     """
     yield from _jumped(context, memory)
+    yield from _written(context, memory)
     yield from _flipped_state(context, memory)
     for event in context.events("rank_reduction"):
         yield from _outlies(context, memory, event)
@@ -213,6 +235,32 @@ def _largest(context: StepContext) -> str:
     norms = np.where(table.present, np.nan_to_num(table.column("l2_norm")), 0.0)
     row = int(np.argmax(norms))
     return table.rows.sites[row] if norms[row] > _SINGLE * np.linalg.norm(norms) else ROOT_SITE
+
+
+def _written(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[Finding]:
+    """Yield a finding for a single element that was written between two steps, before anything else was."""
+    for event in context.events("weights_written"):
+        weights, is_first = items(event, "weights"), not memory.has_written
+        memory.has_written = True
+        if not is_first or len(weights) != 1 or memory.reported:
+            continue
+        weight = {name: as_number(value) for name, value in weights[0].items() if name != "site"}
+        is_large = weight["largest"] > weight["norm"] / sqrt(weight["size"])  # than an element is by itself
+        if weight["size"] < _ELEMENTS or weight["largest"] < _SINGLE * weight["change"] or not is_large:
+            continue
+        site = str(weights[0]["site"])
+        memory.reported.add(site)
+        yield context.finding(
+            site,
+            "weight/max",
+            {name: weight[name] for name in ("largest", "change", "norm")},
+            explanation=f"between steps {event.step - 1} and {event.step} something that is no optimizer step changed "
+            f"a single element of {site}, by {weight['largest']:.4g}; its {weight['size']:.0f} elements have a norm of "
+            f"{weight['norm']:.4g}, and no other weight was written",
+            advice="look for code that writes to single elements; if there is none, test this host's memory and "
+            "device, and go back to an earlier checkpoint",
+            confidence=0.8,
+        )
 
 
 def _flipped_state(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from . import (
     parameter_collectors,
     scalar_collectors,
     spectrum_collector,
+    update_collector,
 )
 from .collector import COLLECTORS
 

@@ -7,7 +7,7 @@ The moment decides how it is called:
                                at which it is due, `collect.prepare(step)` comes before the update, if there is one
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol, TypeVar
 
@@ -60,6 +60,25 @@ class View(Protocol):
         """Return the rate of every group of every optimizer."""
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenWeight:
+    """A weight that changed between two steps.
+
+    Args:
+        site: Of the parameter.
+        size: Its number of elements.
+        largest: Largest change of an element, without its sign.
+        change: L2 norm of the change.
+        norm: L2 norm of the weight before it.
+    """
+
+    site: str
+    size: int
+    largest: float
+    change: float
+    norm: float
+
+
 @dataclass(slots=True)
 class Step:
     """What a collector sees of the step in progress, and may leave for the next one.
@@ -80,6 +99,7 @@ class Step:
         clip: Norm before the gradients were clipped by norm, late where a device has it, and the limit; None without.
         time: What the steps' wall time is spent on.
         device_results: Where numbers of tensors on a device are asked for; None where they must be known at once.
+        written: The weights that something other than a step has changed since the last step, as `update` sees it.
     """
 
     view: View
@@ -97,6 +117,7 @@ class Step:
     time: StepTime = field(default_factory=StepTime)
     device_results: DeviceResults | None = None
     known_weights: Arrays | None = None
+    written: Sequence[WrittenWeight] = ()
 
     def weights(self) -> Arrays:
         """Return where the weights lie, asked of the framework once before and once after they move."""

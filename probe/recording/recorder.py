@@ -13,7 +13,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from threading import get_ident
 
 from ...storage.records import Block, Event, Json, StepRecord
@@ -37,6 +37,8 @@ _log = logging.getLogger(__name__)
 
 #: Steps at which nothing is due are recorded so often: as often as a person's commands are looked for. Our choice.
 QUIET_S = 0.2
+#: Weights named each time that weights were written between two steps.
+_MOST_NAMED = 8
 
 
 class Recorder:
@@ -316,6 +318,9 @@ class Recorder:
                 prepare(step)
             except Exception as error:  # noqa: BLE001  the training must not feel that a collector fails
                 self.fail(name, error)
+        if step.written:
+            named: list[Json] = [asdict(weight) for weight in step.written[:_MOST_NAMED]]
+            self.event("weights_written", "", parameters=len(step.written), of=len(view.names), weights=named)
 
     def _passes_idle(self, *, skipped: bool) -> bool:
         """Begin the next step if the idle one that is over needs no record; return whether that is so."""
