@@ -104,6 +104,7 @@ CONSEQUENCES: Final[dict[str, _Causes]] = {
     "expert_starvation": frozenset({"frozen_parameter"}),
     "exploding_gradient": _INSTABILITY | _RATE,
     "flow_error": _STANDSTILL | _SHAPES,
+    "reshape_error": _STANDSTILL | _SHAPES,
     "frozen_parameter": _STANDSTILL | {"missing_optimizer_step"},
     "gradient_into_target": _STANDSTILL | _SHAPES,
     "ignored_input": _STANDSTILL | _SHAPES | {"overfitting"},

@@ -51,6 +51,7 @@ from . import (
     reduce_scale,
     repeated_batch,
     reseeded_generator,
+    reshape_error,
     resume_mismatch,
     reward_hacking,
     robust_overfitting,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 
-from ...storage import ROOT_SITE, Finding
+from ...storage import ROOT_SITE, Event, Finding
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..event_fields import items
 from ..indicators.policy_training import small_evaluations
@@ -32,6 +32,7 @@ class _DataloaderBoundState:
     evaluated: int = -2
     streak: Streak = field(default_factory=Streak)
     is_reported: bool = False
+    is_elsewhere: bool = False
 
 
 def _times(data: float, forward: float = 0.01) -> dict[str, tuple[float | None, ...]]:
@@ -70,6 +71,8 @@ def _skip_window(lookahead: Lookahead, memory: _DataloaderBoundState) -> SkipWin
         Recording(_times(0.1) | {"scalar/time/forward_seconds": _times(0.1, 0.0)["scalar/time/forward_seconds"]}),
         # four other processes begin to work on the same cores
         Recording(_busy(0.006, 0.0006, times=4.0)),
+        # another model is trained meanwhile
+        Recording(_times(0.1), events=(Event("later_training", 0, "net", data={"networks": "net (Net)"}),)),
         # steps of a millisecond
         Recording(_times(0.001, 0.0001)),
     ),
@@ -81,7 +84,8 @@ def check(context: StepContext, memory: _DataloaderBoundState) -> Iterator[Findi
     between the end of the optimizer's step and the next forward. This time contains the loader and everything else that
     the loop does there, such as logs and checkpoints; the monitor cannot separate them, and the finding says so.
 
-    A model that acts between its steps waits for its environment, and is left out.
+    A model that acts between its steps waits for its environment, and is left out, as is one beside which another is
+    trained that is not recorded.
 
     The first measurement is left out: workers start and caches fill. Other processes on the same cores make every phase
     longer, so the 15 ms grow with the work of a step, relative to its fastest measurement. Evaluation is timed
@@ -93,7 +97,8 @@ def check(context: StepContext, memory: _DataloaderBoundState) -> Iterator[Findi
     if _evaluates(context):
         memory.evaluated = context.step
     forward = context.scalar("time/forward_seconds")
-    if data is None or not forward or memory.is_reported or context.step - memory.evaluated <= 1:
+    memory.is_elsewhere |= bool(context.events("later_training"))
+    if data is None or not forward or memory.is_reported or memory.is_elsewhere or context.step - memory.evaluated <= 1:
         return  # without a forward of the whole model nothing tells where its data was there
     memory.seen += 1
     work = sum(context.scalar(name) or 0.0 for name in _WORK)

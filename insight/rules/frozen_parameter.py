@@ -43,6 +43,7 @@ class _FrozenParameterState:
     largest: float = 0.0
     streaks: Streaks = field(default_factory=Streaks)
     uncalled: dict[str, Event] = field(default_factory=dict)
+    is_elsewhere: bool = False
 
 
 def _large(site: str) -> Structure:
@@ -162,7 +163,8 @@ def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Findi
     freezing, and trains all parameters of its model.
 
     Left out are running statistics of normalisation layers, gradients that the monitor cannot read (sparse ones), and
-    experts beside a watched router, which get no gradient without tokens; the router itself must get one. Parameters of
+    experts beside a watched router, which get no gradient without tokens; the router itself must get one. Once another
+    model is trained that is not recorded, what reaches this one no longer tells. Parameters of
     one module are reported as that module.
     """
     if memory.checked is not context.model:
@@ -193,8 +195,9 @@ def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Findi
     for event in context.events("monitor_fault"):
         if event.data.get("collector") == "gradient":
             memory.unread.add(event.site)
+    memory.is_elsewhere |= bool(context.events("later_training"))
     table = context.table("gradient")
-    if table is not None and not context.record.skipped:
+    if table is not None and not context.record.skipped and not memory.is_elsewhere:
         yield from _unreached(context, memory, table)
     yield from _confused(context, memory)
 

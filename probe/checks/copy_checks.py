@@ -12,6 +12,7 @@ from .model_probe import ModelProbe
 from .more_padding import more_padding_has_no_effect
 from .padding import masked_positions_have_no_effect, padding_is_not_scored
 from .random_answers import answers_are_repeatable
+from .reshaped_axes import axes_are_not_exchanged_by_reshaping
 from .sequence_targets import CAUSAL, COPIED, targets_in_columns, targets_of_sequences
 from .step_seen import LossSeen
 
@@ -34,6 +35,7 @@ def checks_of_a_copy(probe: ModelProbe, losses: Sequence[LossSeen], *, is_same_b
         yield repeatable
     yield from large_inputs_reach_a_layer(probe)
     yield from inputs_are_used(probe)
+    yield axes_are_not_exchanged_by_reshaping(probe)
     is_sequence = False
     samples = None
     for loss in losses:

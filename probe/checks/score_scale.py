@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
+from math import exp, log, log1p
 from typing import Final
 
 import torch
@@ -14,6 +14,9 @@ _CLAIM = "the loss falls where each sample's partner has the highest score"
 #: Looks, share of partners with the highest score, and share of the loss of guessing, from which the scores are too
 #: close together. Our choice: a softmax that is as sure as these ranks allow costs less than half of that.
 _LOOKS, _RIGHT, _GUESSING = 5, 0.25, 0.9
+#: How many times what chance gives the partners must have the highest score, and the share of the loss of guessing that
+#: even a perfect order costs with scores as large as they are: where they have a bound, they never are larger.
+_CHANCE, _BOUND = 4.0, 0.85
 #: Least size of a batch: of few samples a quarter is right by chance.
 _FEWEST: Final = 16
 
@@ -49,6 +52,11 @@ def pair_scores_of(name: str, scores: torch.Tensor, target: torch.Tensor) -> Pai
     return PairScores(rows, right, cost, float(values.abs().max()), float(values.std()))
 
 
+def _least_cost(look: PairScores) -> float:
+    """Return what a perfect order would cost with scores of this size."""
+    return log1p((look.samples - 1) * exp(-2 * look.largest))
+
+
 def scores_can_be_sure(which: str, looks: Sequence[PairScores]) -> CheckResult | None:
     """Return what several looks say; nothing while the ranks are not learned."""
     if len(looks) < _LOOKS:
@@ -56,7 +64,8 @@ def scores_can_be_sure(which: str, looks: Sequence[PairScores]) -> CheckResult |
     newest = looks[-1]
     right = sum(look.right for look in looks) / len(looks)
     numbers = {"right": right, "cost": newest.cost, "guessing": log(newest.samples), "largest": newest.largest}
-    if right < _RIGHT:
+    is_bound = all(_least_cost(look) > _BOUND * log(look.samples) for look in looks)
+    if right < (_CHANCE / newest.samples if is_bound else _RIGHT):
         return None
     if all(look.cost > _GUESSING * log(look.samples) for look in looks):
         words = (

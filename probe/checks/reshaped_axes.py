@@ -1,0 +1,127 @@
+"""Does a model reshape a tensor where it would have to permute its axes?"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise, permutations
+from math import prod
+from typing import Any, Final
+
+import torch
+
+from .check_result import CheckResult, broken, held
+from .function_mode import FunctionMode, plain_function
+from .model_probe import ModelProbe
+
+RESHAPED = "reshapes_keep_the_order_of_axes"
+_CLAIM = "a reshape joins neighbouring axes or splits one; it exchanges none"
+#: Most axes whose orders are tried, and reshapes that are noted in one call.
+_MOST_AXES, _MOST_NOTED = 5, 500
+_FEWEST_AXES: Final = 2
+
+
+def axes_are_not_exchanged_by_reshaping(probe: ModelProbe) -> CheckResult:
+    """Return whether a copy reshapes activations in one call so that axes seem exchanged while their elements are not.
+
+    `(B, C, H, W)` to `(B, H W, C)` joins no neighbours and splits nothing; with the axes in another order it would.
+    What keeps the batch apart is looked at, and what no joining and splitting could make. A tensor that is shifted by
+    one along the other axis on purpose, `(T, T + 1)` to `(T + 1, T)` (Dai et al. 2019, arXiv:1901.02860, appendix B),
+    is left out, and pairs of steps that are joined, `(T, C)` to `(T / 2, 2 C)` where `T` is `2 C`.
+
+    Raises:
+        NotAnswered: The time for checks is used up.
+    """
+    tape = _Reshapes()
+    if tape.begin():
+        try:
+            probe.answers({})
+        finally:
+            tape.leave()
+    samples = {len(tensor) for tensor in probe.call.tensors().values() if tensor.dim()}
+    for before, after in tape.noted:
+        order = exchanged_axes(before, after, samples)
+        if order is not None:
+            words = (
+                f"a tensor {_shape(before)} is reshaped to {_shape(after)}, which its axes have in the order "
+                f"{_shape([before[axis] for axis in order])}: its elements stay in the order of {_shape(before)}"
+            )
+            return broken(RESHAPED, _CLAIM, words, axes=float(len(before)))
+    return held(RESHAPED, _CLAIM)
+
+
+def exchanged_axes(before: Sequence[int], after: Sequence[int], samples: set[int]) -> tuple[int, ...] | None:
+    """Return the order of the axes of `before` that `after` is made for; None where it is their own, or no order."""
+    if not _FEWEST_AXES <= len(before) <= _MOST_AXES or not 0 < prod(before) == prod(after) or _fits(before, after):
+        return None
+    moved, made = _moved(before, after)
+    is_exchange = len(moved) == _FEWEST_AXES and moved == made[::-1]
+    if is_exchange and (abs(moved[0] - moved[1]) <= 1 or moved[0] == 2 * moved[1]):
+        return None
+    keeps_batch = before[0] == after[0] and before[0] in samples
+    if not keeps_batch and _divides(before, after):
+        return None
+    for order in permutations(range(len(before))):
+        if _fits([before[axis] for axis in order], after):
+            return order
+    return None
+
+
+def _fits(before: Sequence[int], after: Sequence[int]) -> bool:
+    """Return whether `after` comes of joining neighbouring axes of `before` and of splitting single ones."""
+    return all(len(few) == 1 or len(others) == 1 for few, others in _segments(before, after))
+
+
+def _moved(before: Sequence[int], after: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the first axes that neither joining nor splitting explains."""
+    return next((one, other) for one, other in _segments(before, after) if len(one) > 1 and len(other) > 1)
+
+
+def _segments(before: Sequence[int], after: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield the shortest neighbouring axes of both that hold the same number of elements."""
+    ones, others = [size for size in before if size != 1], [size for size in after if size != 1]
+    while ones and others:
+        one, other = [ones.pop(0)], [others.pop(0)]
+        while (left := prod(one)) != (right := prod(other)):
+            if left < right:
+                one.append(ones.pop(0))
+            else:
+                other.append(others.pop(0))
+        yield one, other
+
+
+def _divides(before: Sequence[int], after: Sequence[int]) -> bool:
+    """Return whether axes are split and their parts joined with neighbours, as heads are with the batch."""
+    strides = sorted({prod(shape[at:]) for shape in (before, after) for at in range(len(shape))})
+    return all(larger % smaller == 0 for smaller, larger in pairwise(strides))
+
+
+def _shape(sizes: Sequence[int]) -> str:
+    return f"({', '.join(map(str, sizes))})"
+
+
+class _Reshapes(FunctionMode):
+    """Notes the shapes of activations before and after they are reshaped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call the function, and note what it reshapes."""
+        del types
+        plain = plain_function(func)
+        result = plain(*args, **kwargs or {})
+        given: Any = args[0] if args else None
+        if getattr(plain, "__name__", "") in ("view", "reshape") and _is_activation(given):
+            self.noted.append((tuple(given.shape), tuple(result.shape)))
+            del self.noted[_MOST_NOTED:]
+        return result
+
+
+def _is_activation(given: Any) -> bool:
+    is_a_weight = isinstance(given, torch.nn.Parameter)
+    return isinstance(given, torch.Tensor) and not is_a_weight and bool(given.is_floating_point())

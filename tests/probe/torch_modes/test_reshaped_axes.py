@@ -1,0 +1,63 @@
+"""Activations that are reshaped where their axes ought to be permuted."""
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from mindscope.probe.checks.reshaped_axes import exchanged_axes
+
+TRAINING = """
+class Places(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features, self.head = nn.Conv2d(3, 24, 3, padding=1), nn.Linear(24, 5)
+    def forward(self, x):
+        found = self.features(x).relu()
+        return self.head({places}).max(1).values
+model = Places()
+optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+for step in range(30):
+    x = torch.randn(16, 3, 8, 8)
+    loss = functional.cross_entropy(model(x), (x[:, 0, 0, 0] > 0).long())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+trained = [model]
+"""
+
+
+@pytest.mark.parametrize(
+    ("places", "outcome"),
+    [
+        ("found.reshape(len(x), 64, 24)", "broken"),
+        ("found.permute(0, 2, 3, 1).reshape(len(x), 64, 24)", "held"),
+        ("found.flatten(2).transpose(1, 2)", "held"),
+    ],
+)
+def test_places_of_a_picture(run_alike, places, outcome):
+    store, found, _ = run_alike(TRAINING.format(places=places))
+    told = {one.data["check"]: one.data["outcome"] for one in store.events(found.id, kind="check")}
+    assert told.get("reshapes_keep_the_order_of_axes") == outcome
+    named = {one.cause for one in store.findings(found.id)}
+    assert ("reshape_error" in named) == (outcome == "broken")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "order"),
+    [
+        ((32, 24, 8, 8), (32, 64, 24), (0, 2, 3, 1)),
+        ((32, 12, 7), (32, 7, 12), (0, 2, 1)),
+        ((32, 10, 64), (32, 10, 4, 16), None),  # heads
+        ((32, 10, 4, 16), (32, 10, 64), None),
+        ((10, 16, 64), (10, 64, 16), None),  # heads that are joined with the batch, of the batch's size
+        ((320, 64), (32, 10, 64), None),
+        ((32, 4, 10, 11), (32, 4, 11, 10), None),  # relative positions
+        ((32, 64, 32), (32, 32, 64), None),  # pairs of steps
+        ((32, 7, 1), (32, 1, 7), None),
+        ((32, 0, 5), (32, 5, 0), None),
+        ((), (1,), None),
+    ],
+)
+def test_orders_of_axes(before, after, order):
+    assert exchanged_axes(before, after, {32, 16}) == order
