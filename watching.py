@@ -18,6 +18,8 @@ from .probe.script_world import TrainingScript
 from .spawned_process import ChildRecipe, children_watched
 from .storage import Json, Listener, Run, Store, nearest, open_store
 
+#: Tag of a run whose script has trained another model before, in that run.
+AFTER: Final = "after"
 #: Runs of child processes that are looked for (our choice: more than anybody trains at a time).
 _MOST_RUNS: Final = 50
 
@@ -115,6 +117,8 @@ def run_script(
 class ScriptRecording:
     """Begins the run of a script's model when it is found, and reports it at its end.
 
+    A model that is trained after it has a run of its own, with the tag `after` that names the run before.
+
     Args:
         title: The run's name.
         source: The file of the settings, whose changes are followed.
@@ -132,15 +136,15 @@ class ScriptRecording:
     ) -> None:
         self._settings, self._store, self._title, self._source = settings, store, title, source
         self._report = report
-        self._live = LiveDiagnosis()
-        self._run: Run | None = None
+        self._recorded: list[tuple[Run, LiveDiagnosis]] = []
         self._since = time.time()
 
     def start(self, adapter: Adapter) -> Monitor:
         """Begin to record the model, as a rank of the run that all processes of the training share."""
         here = rank_here()
-        self._live = LiveDiagnosis(rank=here.rank)
+        live = LiveDiagnosis(rank=here.rank)
         settings = self._settings
+        before = self._recorded[-1][0].id if self._recorded else ""
         if here.size > 1 and self._source is None:  # ranks that thin by their own times would not record the same steps
             settings = settings.model_copy(update={"budget": None})
         monitor = begin(
@@ -148,12 +152,13 @@ class ScriptRecording:
             self._store,
             settings,
             name=self._title,
-            listeners=(_listener(settings, self._live),),
+            tags={AFTER: before} if before else {},
+            listeners=(_listener(settings, live),),
             source=self._source,
             rank=here.rank,
             run_id=join_run(here, self._title, time.time()),
         )
-        self._run = monitor.run
+        self._recorded.append((monitor.run, live))
         if self._report is not None and not here.rank:
             self._report(monitor.run, None)
         return monitor
@@ -162,12 +167,13 @@ class ScriptRecording:
         """Report the run at its end, or the runs that processes of the script have recorded."""
         if self._report is None:
             return
-        if self._run is None:
+        if not self._recorded:
             for run in self._runs_of_children():
                 self._report(run, diagnose(self._store, run.id))
-        elif self._run.ranks == (0,):
-            ended = self._store.find_run(self._run.id)
-            self._report(ended, self._live.diagnosis(ended))
+        for run, live in self._recorded:
+            if run.ranks == (0,):
+                ended = self._store.find_run(run.id)
+                self._report(ended, live.diagnosis(ended))
 
     def is_recorded_elsewhere(self) -> bool:
         """Return whether processes that the script has started recorded a training."""

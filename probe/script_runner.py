@@ -131,6 +131,8 @@ class _Start:
         try:
             if is_watched(adapter.model):
                 raise _own_watch(self._program, adapter.model)
+            for earlier in self.monitors:
+                earlier.close()  # the script trains something else by now
             self.monitors.append(self._begin(adapter))
         except (ProbeError, StoreError) as refusal:
             self.refusals.append(refusal)

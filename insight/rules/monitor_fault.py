@@ -39,9 +39,10 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
             "",
             {"parameters": number(event, "parameters")},
             severity="info",
-            explanation=f"only {watched} was recorded, the first model that was trained; {networks} began to train "
-            f"behind it, and of that nothing but the executable checks was seen",
-            advice="call mindscope.watch in the script, once for each model, to record them all",
+            explanation=f"this run is of {watched}; {networks} began to train behind it, and of that it has nothing "
+            "but the executable checks",
+            advice="look for a run with the tag `after`: a model that is trained alone for 40 steps has one of its "
+            "own; else call mindscope.watch in the script, once for each model",
             confidence=1.0,
         )
     for event in (*context.events("monitor_fault"), *context.events("observations_lost")):

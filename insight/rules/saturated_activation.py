@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ...storage import Finding, display_site
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
+from ..indicators.executable_checks import refutation, refuted, refuting_event
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..running_statistics import Floats, PersistentRows
@@ -21,6 +22,7 @@ _LAST = chain("one:Dense", "act:Sigmoid")
 _LEFT = 0.05
 _LASTING = 10
 _FEWEST = 16
+_CLAMPED = "clamps_leave_values_free"
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class _SaturatedActivationState:
     has_any: bool = False
     lasting: PersistentRows = field(default_factory=PersistentRows)
     curved: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    clamped: set[str] = field(default_factory=set)
 
 
 def _skip_window(lookahead: Lookahead, memory: _SaturatedActivationState) -> SkipWindow | None:
@@ -45,6 +48,7 @@ def _skip_window(lookahead: Lookahead, memory: _SaturatedActivationState) -> Ski
 @rule(
     "saturated-activation",
     needs=("activation",),
+    triggers=("activation", "event/check"),
     phase=FORWARD,
     skip_window=_skip_window,
     memory=_SaturatedActivationState,
@@ -53,8 +57,10 @@ def _skip_window(lookahead: Lookahead, memory: _SaturatedActivationState) -> Ski
         Recording({"act activation/l2_norm": (7.99,) * 12, "two activation/mean": 0.1}, _MODEL),
         # all near one end: the mean slope of a sigmoid is mean - mean square
         Recording({"act activation/l2_norm": (7.98,) * 12, "act activation/mean": 0.997}, _GATED),
+        Recording(structure=_MODEL, events=(refuting_event(_CLAMPED, "99.8% lie beyond its limit", free=0.002),)),
     ),
     silent_on=(
+        Recording(structure=_MODEL, events=(refuting_event(_CLAMPED, "all lie beyond it", occasion=1, free=0.0),)),
         Recording({"act activation/l2_norm": (5.0,) * 12}, _MODEL),
         Recording({"act activation/l2_norm": (4.3,) * 12, "act activation/mean": 0.5}, _GATED),
         Recording({"act activation/l2_norm": (*(7.99,) * 6, *(5.0,) * 6)}, _MODEL),
@@ -71,7 +77,21 @@ def check(context: StepContext, memory: _SaturatedActivationState) -> Iterator[F
     its ends by what was learned, as value functions of agents are: then the rule asks. The last module of the model is
     left out, since a confident output is no fault. Glorot and Bengio 2010, section 3, found such saturation in networks
     that do not train. Look at the scale of what enters the module.
+
+    A clamp whose input has a gradient, and lies beyond the limits in nearly all elements at step 25 or later, passes no
+    gradient at all: the probe calls a copy of the model to see it.
     """
+    for event in refuted(context, _CLAMPED, occasion=2):
+        if event.site not in memory.clamped:
+            memory.clamped.add(event.site)
+            yield refutation(
+                context,
+                event,
+                consequence="they all become the same number, and no gradient comes back through it",
+                advice="compare the limit with what it is applied to, such as a logarithm instead of the number itself",
+                severity="warning",
+                confidence=0.9,
+            )
     table = context.table("activation")
     if table is None:
         return

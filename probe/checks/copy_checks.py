@@ -6,13 +6,15 @@ from typing import Final
 from .attention_checks import attention_is_over_the_tokens
 from .batch_statistics import running_statistics_fit_the_batches
 from .check_result import CheckResult
+from .clamped_values import CLAMPS, clamps_leave_values_free
+from .copy_tape import noted_calls
 from .dependence import inputs_are_used, outputs_differ, samples_are_independent
 from .input_scales import large_inputs_reach_a_layer
 from .model_probe import ModelProbe
 from .more_padding import more_padding_has_no_effect
 from .padding import masked_positions_have_no_effect, padding_is_not_scored
 from .random_answers import answers_are_repeatable
-from .reshaped_axes import axes_are_not_exchanged_by_reshaping
+from .reshaped_axes import RESHAPES, axes_are_not_exchanged_by_reshaping
 from .sequence_targets import CAUSAL, COPIED, targets_in_columns, targets_of_sequences
 from .step_seen import LossSeen
 
@@ -35,7 +37,7 @@ def checks_of_a_copy(probe: ModelProbe, losses: Sequence[LossSeen], *, is_same_b
         yield repeatable
     yield from large_inputs_reach_a_layer(probe)
     yield from inputs_are_used(probe)
-    yield axes_are_not_exchanged_by_reshaping(probe)
+    yield from _of_its_functions(probe)
     is_sequence = False
     samples = None
     for loss in losses:
@@ -71,7 +73,19 @@ def checks_of_a_copy(probe: ModelProbe, losses: Sequence[LossSeen], *, is_same_b
             yield mixing
 
 
+def _of_its_functions(probe: ModelProbe) -> Iterator[CheckResult]:
+    """Yield what the functions tell that a copy calls."""
+    calls = noted_calls(probe, RESHAPES | CLAMPS)
+    shapes = [(call.given.shape, call.result.shape) for call in calls if call.name in RESHAPES]
+    samples = {len(tensor) for tensor in probe.call.tensors().values() if tensor.dim()}
+    yield axes_are_not_exchanged_by_reshaping(shapes, samples)
+    clamped = clamps_leave_values_free([call for call in calls if call.name in CLAMPS])
+    if clamped is not None:
+        yield clamped
+
+
 def checks_of_a_trained_copy(probe: ModelProbe) -> list[CheckResult]:
     """Return what a copy tells when the training has gone on for a while."""
-    results = (outputs_differ(probe), running_statistics_fit_the_batches(probe))
+    clamped = clamps_leave_values_free(noted_calls(probe, CLAMPS))
+    results = (outputs_differ(probe), running_statistics_fit_the_batches(probe), clamped)
     return [result for result in results if result is not None]

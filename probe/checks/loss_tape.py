@@ -12,8 +12,10 @@ import torch
 
 from ...storage.records import Json
 from ..aside import aside, is_aside
+from .check_result import CheckResult
 from .function_mode import FunctionMode, plain_function
 from .model_call import outputs_of
+from .reshaped_axes import RESHAPES, axes_are_not_exchanged_by_reshaping
 
 #: Functions between the outputs and the loss, elements of all tensors that are copied for them, and calls of models
 #: that are kept. Our choice.
@@ -92,6 +94,7 @@ class LossTape(FunctionMode):
         self._outputs: list[list[int]] = []
         self._roots: list[tuple[int, float]] = []
         self._elements = 0
+        self._shapes: list[tuple[torch.Size, torch.Size]] = []
         self._reason, self._is_paused = "", False
 
     # While the training runs ------------------------------------------------------------------------------------
@@ -147,6 +150,8 @@ class LossTape(FunctionMode):
             return plain(*args, **options)
         noted = self._noted(plain, args, options)
         result = plain(*args, **options)
+        if getattr(plain, "__name__", "") in RESHAPES and len(self._shapes) < _MOST_CALLS:
+            self._shapes.append((args[0].shape, result.shape))
         if noted is not None and not (self._reason or self._is_paused):
             self._note(plain, *noted, result)
         return result
@@ -200,6 +205,13 @@ class LossTape(FunctionMode):
         return number
 
     # After it ---------------------------------------------------------------------------------------------------
+
+    def reshapes(self) -> CheckResult | None:
+        """Return whether a tensor was reshaped where its axes ought to be permuted; None where none was reshaped."""
+        samples = {len(self._values[slot]) for slots in self._outputs for slot in slots if self._values[slot].dim()}
+        if not self._shapes:
+            return None
+        return axes_are_not_exchanged_by_reshaping(self._shapes, samples, "the loss")
 
     def exchanges(self) -> Iterator[Exchange]:
         """Yield, for each loss, what it is for exchanged answers: of the model's call that matters most to it.

@@ -87,7 +87,7 @@ class ModelProbe:
         if self.noise > 1e-3 * max(self._sizes):
             raise NotAnswered("the model does not answer the same call twice alike")
 
-    def answers(self, changes: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    def answers(self, changes: Mapping[str, torch.Tensor], *, with_gradients: bool = False) -> list[torch.Tensor]:
         """Return the outputs for the call with these tensors replaced.
 
         Raises:
@@ -95,7 +95,7 @@ class ModelProbe:
         """
         if self._spent_s > _MOST_S:
             raise NotAnswered(f"the calls took {self._spent_s:.1f} s, more than checks may take")
-        return self._answer(self.call.replaced(changes))
+        return self._answer(self.call.replaced(changes), with_gradients=with_gradients)
 
     def answers_drawn_anew(self) -> list[torch.Tensor]:
         """Return the outputs for the same call with other random numbers.

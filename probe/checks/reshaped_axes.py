@@ -1,50 +1,44 @@
 """Does a model reshape a tensor where it would have to permute its axes?"""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, permutations
 from math import prod
-from typing import Any, Final
-
-import torch
+from typing import Final
 
 from .check_result import CheckResult, broken, held
-from .function_mode import FunctionMode, plain_function
-from .model_probe import ModelProbe
 
 RESHAPED = "reshapes_keep_the_order_of_axes"
 _CLAIM = "a reshape joins neighbouring axes or splits one; it exchanges none"
-#: Most axes whose orders are tried, and reshapes that are noted in one call.
-_MOST_AXES, _MOST_NOTED = 5, 500
-_FEWEST_AXES: Final = 2
+#: Functions that reshape.
+RESHAPES: Final = frozenset({"view", "reshape", "view_as", "reshape_as"})
+#: Numbers of axes whose orders are tried.
+_FEWEST_AXES, _MOST_AXES = 2, 5
 
 
-def axes_are_not_exchanged_by_reshaping(probe: ModelProbe) -> CheckResult:
-    """Return whether a copy reshapes activations in one call so that axes seem exchanged while their elements are not.
+def axes_are_not_exchanged_by_reshaping(
+    shapes: Iterable[tuple[Sequence[int], Sequence[int]]], samples: set[int], subject: str = ""
+) -> CheckResult:
+    """Return whether tensors are reshaped so that axes seem exchanged while their elements are not.
 
     `(B, C, H, W)` to `(B, H W, C)` joins no neighbours and splits nothing; with the axes in another order it would.
     What keeps the batch apart is looked at, and what no joining and splitting could make. A tensor that is shifted by
     one along the other axis on purpose, `(T, T + 1)` to `(T + 1, T)` (Dai et al. 2019, arXiv:1901.02860, appendix B),
     is left out, and pairs of steps that are joined, `(T, C)` to `(T / 2, 2 C)` where `T` is `2 C`.
 
-    Raises:
-        NotAnswered: The time for checks is used up.
+    Args:
+        shapes: Before and after each reshape.
+        samples: Sizes that a batch may have.
+        subject: What reshapes; empty for a model.
     """
-    tape = _Reshapes()
-    if tape.begin():
-        try:
-            probe.answers({})
-        finally:
-            tape.leave()
-    samples = {len(tensor) for tensor in probe.call.tensors().values() if tensor.dim()}
-    for before, after in tape.noted:
+    for before, after in shapes:
         order = exchanged_axes(before, after, samples)
         if order is not None:
             words = (
                 f"a tensor {_shape(before)} is reshaped to {_shape(after)}, which its axes have in the order "
                 f"{_shape([before[axis] for axis in order])}: its elements stay in the order of {_shape(before)}"
             )
-            return broken(RESHAPED, _CLAIM, words, axes=float(len(before)))
-    return held(RESHAPED, _CLAIM)
+            return broken(RESHAPED, _CLAIM, words, subject=subject, axes=float(len(before)))
+    return held(RESHAPED, _CLAIM, subject=subject)
 
 
 def exchanged_axes(before: Sequence[int], after: Sequence[int], samples: set[int]) -> tuple[int, ...] | None:
@@ -95,33 +89,3 @@ def _divides(before: Sequence[int], after: Sequence[int]) -> bool:
 
 def _shape(sizes: Sequence[int]) -> str:
     return f"({', '.join(map(str, sizes))})"
-
-
-class _Reshapes(FunctionMode):
-    """Notes the shapes of activations before and after they are reshaped."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.noted: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Call the function, and note what it reshapes."""
-        del types
-        plain = plain_function(func)
-        result = plain(*args, **kwargs or {})
-        given: Any = args[0] if args else None
-        if getattr(plain, "__name__", "") in ("view", "reshape") and _is_activation(given):
-            self.noted.append((tuple(given.shape), tuple(result.shape)))
-            del self.noted[_MOST_NOTED:]
-        return result
-
-
-def _is_activation(given: Any) -> bool:
-    is_a_weight = isinstance(given, torch.nn.Parameter)
-    return isinstance(given, torch.Tensor) and not is_a_weight and bool(given.is_floating_point())

@@ -103,6 +103,9 @@ class TorchTape:
         return torch.is_grad_enabled() and not is_aside() and current_graph_task_id() == -1
 
     def _tell(self, tape: LossTape) -> None:
+        reshaped = tape.reshapes()
+        if reshaped is not None:
+            self._recorder.event("check", "", occasion=2, **reshaped.data())
         try:
             for exchange in tape.exchanges():
                 self._recorder.event("exchange", "", **exchange.data())

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from weakref import WeakSet, ref
 
 import torch
+import torch.distributed
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -16,21 +17,36 @@ from .torch_closures import Arguments, closure_of, with_report
 from .torch_hooks import is_transformed
 from .torch_kind import EarlyCalls
 from .torch_later import LaterTrainings
-from .torch_networks import KnownOptimizers, TrainedModel, ids_of, kind_of, trained_in_sight, trained_with
+from .torch_networks import (
+    KnownOptimizers,
+    TrainedModel,
+    ids_of,
+    kind_of,
+    networks_holding,
+    parameter_ids,
+    trained_in_sight,
+    trained_with,
+)
 from .torch_patches import EarlyLosses, add_listener, remove_listener
 
 _log = logging.getLogger(__name__)
 #: Modules that are called and remembered until it is known whether they are trained.
 _MOST_WAITING = 256
+#: Steps that another training must make, the watched one resting, until it is watched in its place; steps for which
+#: each of its optimizers may rest; and how often that happens. Our choice: a student follows; clients take turns.
+_STEPS_ALONE, _MOST_RESTED, _MOST_FOLLOWED = 40, 8, 2
 
 
 class TorchFinder:
-    """Waits for the first module that is trained, and hands over an adapter of all that is trained with it, once.
+    """Waits for the first module that is trained, and hands over an adapter of all that is trained with it.
 
     That is the outermost module called with gradients on that has a trainable parameter. If an optimizer of the script
     holds one, and the module is in training mode, it is watched from this very call; if not, as a backward pass begins
     or an optimizer steps it, for only then it is trained. The adapter finds the optimizers as they step; it is told of
     one that calls the model in its closure, which is stepping already.
+
+    Where the script goes on to train something else and leaves that model alone, as a student after its teacher, an
+    adapter of it is handed over in turn.
 
     Args:
         found: Called with the adapter; attaches it before it returns.
@@ -48,6 +64,10 @@ class TorchFinder:
         self._elsewhere: Counter[str] = Counter()
         self._is_first = True
         self._later: LaterTrainings | None = None
+        self._recorded: list[str] = []
+        self._others: WeakSet[Optimizer] = WeakSet()
+        self._alone: dict[int, int] = {}  # the step at which each optimizer stepped last
+        self._steps_alone = self._followed = 0
         self._looked_with: frozenset[int] = frozenset()
         self._optimizers, self._early = KnownOptimizers(), (EarlyCalls(), EarlyLosses())
         self._closures = register_optimizer_step_pre_hook(self._look_into_closure)
@@ -113,8 +133,8 @@ class TorchFinder:
             f"{words} ({count} times)" if count > 1 else words for words, count in self._elsewhere.items()
         )
         return (
-            f"only {kind_of(self._adapter.model)} was recorded, the first model that was trained; of others, "
-            f"{others}: call mindscope.watch in the script, once for each model"
+            f"only {', '.join(self._recorded)} was recorded; of others, {others}: call mindscope.watch in the script, "
+            "once for each model"
         )
 
     def _look_at_module(self, module: torch.nn.Module, _inputs: object) -> None:
@@ -162,6 +182,7 @@ class TorchFinder:
             is_called_unseen=trained.is_called_unseen,
         )
         self._waiting = []
+        self._recorded.append(kind_of(trained.model))
         remove_listener(self)
         self._found(self._adapter)
         return self._adapter
@@ -185,6 +206,8 @@ class TorchFinder:
         if optimizer in self._seen:
             if self._later is not None:
                 self._later.stepped(optimizer)
+            if self._others:
+                self._follow(optimizer)
             return
         self._seen.add(optimizer)
         stepped = [parameter for group in optimizer.param_groups for parameter in group["params"]]
@@ -195,9 +218,42 @@ class TorchFinder:
             known = {id(parameter) for parameter in self._adapter.model.parameters()}
             if not any(id(parameter) in known for parameter in stepped):
                 self._elsewhere[f"{type(optimizer).__name__} stepped {len(stepped)} parameters"] += 1
+                self._others.add(optimizer)
                 self._later = self._later or self._adapter.later_trainings()
                 if self._later is not None:
                     self._later.begin(optimizer)
+                self._follow(optimizer)
+
+    def _follow(self, optimizer: Optimizer) -> None:
+        """Count the steps of a training beside the watched one, and watch it in its place where that one rests."""
+        if optimizer not in self._others:
+            self._alone, self._steps_alone = {}, 0
+            return
+        self._steps_alone += 1
+        self._alone[id(optimizer)] = self._steps_alone
+        if any(last < self._steps_alone - _MOST_RESTED for last in self._alone.values()):
+            self._alone, self._steps_alone = {id(optimizer): 1}, 1
+        if self._steps_alone < _STEPS_ALONE or self._followed >= _MOST_FOLLOWED or self._is_hasty or _has_ranks():
+            return
+        self._followed, self._steps_alone = self._followed + 1, 0
+        known = tuple(one for one in self._optimizers if id(one) in self._alone)
+        networks = networks_holding(set().union(*map(parameter_ids, known)))
+        if networks and not torch.compiler.is_compiling():
+            self._take_over(trained_with(next(iter(networks.values())), known), known)
+
+    def _take_over(self, trained: TrainedModel, optimizers: Sequence[Optimizer]) -> None:
+        """Hand over another training's adapter; what has been trained until then is over."""
+        if self._later is not None:
+            self._later.stop()
+        self._later, self._others = None, WeakSet()
+        for one in optimizers:
+            stepped = sum(len(group["params"]) for group in one.param_groups)
+            self._elsewhere -= Counter({f"{type(one).__name__} stepped {stepped} parameters": 1})
+        self._adapter = TorchAdapter(
+            trained.model, expected=trained.optimizers, listed=trained.listed, has_optimizer=True
+        )
+        self._recorded.append(kind_of(trained.model))
+        self._found(self._adapter)
 
     def _look_at_the_first(self, optimizer: Optimizer, stepped: list[torch.nn.Parameter]) -> None:
         """Find the model by this optimizer if none is found yet, and report its parameters that are not watched."""
@@ -221,6 +277,11 @@ class TorchFinder:
                 type(optimizer).__name__,
                 watched,
             )
+
+
+def _has_ranks() -> bool:
+    """Return whether processes train together: they would have to follow in the same step."""
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
 def _is_trainable(module: torch.nn.Module) -> bool:

@@ -43,6 +43,38 @@ def test_places_of_a_picture(run_alike, places, outcome):
     assert ("reshape_error" in named) == (outcome == "broken")
 
 
+SCRAMBLED = """
+model = nn.Conv2d(1, 3, 3, padding=1)
+optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+for step in range(40):
+    x = torch.randn(8, 1, 6, 6)
+    classes = (x[:, 0] > 0).long() + (x[:, 0] > 1).long()
+    share, wanted = model(x).softmax(1), functional.one_hot(classes, 3)
+    loss = 1 - (share * {wanted}).sum() / wanted.sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+trained = [model]
+"""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "outcome"),
+    [("wanted.view_as(share)", "broken"), ("wanted.permute(0, 3, 1, 2).reshape(share.shape)", "held")],
+)
+def test_classes_of_a_mask(run_alike, wanted, outcome):
+    store, found, _ = run_alike(SCRAMBLED.format(wanted=wanted))
+    told = {
+        one.data["subject"]: one.data["outcome"]
+        for one in store.events(found.id, kind="check")
+        if one.data["check"] == "reshapes_keep_the_order_of_axes"
+    }
+    assert told["the loss"] == outcome
+    named = {one.cause for one in store.findings(found.id)}
+    assert ("reshape_error" in named) == (outcome == "broken")
+
+
 @pytest.mark.parametrize(
     ("before", "after", "order"),
     [

@@ -1,0 +1,79 @@
+"""The functions that a copy of a model calls, with what they are given and what they return."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from .function_mode import FunctionMode, plain_function
+from .model_probe import ModelProbe
+
+#: Calls that are noted; a model that makes more of them makes the same ones again.
+_MOST: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """One call of a function.
+
+    Args:
+        name: Of the function.
+        given: Its first argument.
+        options: Its other arguments, by position or by name.
+        result: What it returned.
+    """
+
+    name: str
+    given: torch.Tensor
+    options: Mapping[int | str, Any]
+    result: torch.Tensor
+
+
+def noted_calls(probe: ModelProbe, names: Collection[str]) -> list[Noted]:
+    """Return the calls of these functions in one call of the copy, with gradients; none where no mode can be used.
+
+    Args:
+        names: Of functions and methods whose first argument and result are tensors of floating-point numbers.
+
+    Raises:
+        NotAnswered: The time for checks is used up.
+    """
+    tape = _Tape(names)
+    if tape.begin():
+        try:
+            probe.answers({}, with_gradients=True)
+        finally:
+            tape.leave()
+    return tape.noted
+
+
+class _Tape(FunctionMode):
+    """Notes calls while it is on the stack."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        super().__init__()
+        self._names, self.noted = names, list[Noted]()
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call the function, and note it where it is one of these."""
+        del types
+        plain, options = plain_function(func), kwargs or {}
+        result = plain(*args, **options)
+        name = getattr(plain, "__name__", "")
+        is_wanted = name in self._names and len(self.noted) < _MOST and len(args) > 0
+        if is_wanted and _is_activation(args[0]) and _is_activation(result):
+            others: dict[int | str, Any] = dict(enumerate(args[1:], 1))
+            self.noted.append(Noted(name, args[0], others | dict(options), result))
+        return result
+
+
+def _is_activation(value: Any) -> bool:
+    is_a_weight = isinstance(value, torch.nn.Parameter)
+    return isinstance(value, torch.Tensor) and not is_a_weight and bool(value.is_floating_point())

@@ -1,0 +1,68 @@
+"""A script that goes on to train another model: that one has a run of its own, behind the first one's."""
+
+import pytest
+from mindscope.watching import AFTER, run_script
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+SCRIPT = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+
+def fit(model, steps, optimizer=None):
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(steps):
+        x = torch.randn(16, 3)
+        loss = (model(x) - x[:, :1]).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return optimizer
+
+
+first = nn.Linear(3, 1)
+others = [nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1)) for _ in range(4)]
+made = fit(first, 20)
+{rest}
+"""
+
+
+def _runs(tmp_path, rest):
+    """Run the script and return its runs, the oldest first."""
+    import mindscope as ms
+
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format(rest=rest))
+    assert run_script(script, [], store=tmp_path / "runs") == 0
+    store = ms.open_store(tmp_path / "runs")
+    return store, [*reversed(store.runs())]
+
+
+def test_a_student_behind_its_teacher(tmp_path):
+    store, (teacher, student) = _runs(tmp_path, "fit(others[0], 100)")
+    assert student.tags == {AFTER: teacher.id}
+    assert (teacher.state, student.state) == ("finished", "finished")
+    assert len(store.series(teacher.id, "", "scalar/loss").values) == 20
+    assert len(store.series(student.id, "", "scalar/loss").values) == 60  # the first 40 tell that it trains alone
+    assert len(store.series(student.id, "1.weight", "update/l2_norm").values) == 60
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "for _ in range(30): fit(others[0], 3, fit(first, 3, made) and None)",  # by turns
+        "for _ in range(8): [fit(other, 5) for other in others]",  # four clients
+        "fit(others[0], 39)",
+    ],
+)
+def test_trainings_that_are_not_followed(tmp_path, rest):
+    _, runs = _runs(tmp_path, rest)
+    assert len(runs) == 1
+
+
+def test_of_many_trainings_the_first_ones_are_followed(tmp_path):
+    _, runs = _runs(tmp_path, "for other in others: fit(other, 60)")
+    assert [run.tags.get(AFTER, "") for run in runs] == ["", runs[0].id, runs[1].id]
