@@ -1,4 +1,4 @@
-"""A loss that scores padding like words."""
+"""A loss that scores padding like words, or leaves out words like padding."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from ..recording import Recording, chain
 from ..rule import LOSS, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-_CHECK = "padding_is_not_scored"
+_CHECK, _IGNORED = "padding_is_not_scored", "ignored_targets_are_padding"
 #: Share of padded positions from which the score of padding outweighs much of the rest. Our choice.
 _MUCH = 0.15
 
@@ -26,23 +26,41 @@ def _tried(outcome: str, share: float) -> Recording:
     phase=LOSS,
     is_fact=True,
     is_optional=True,
-    memory=list,
-    fires_on=(_tried("broken", 0.4),),
+    memory=set,
+    fires_on=(
+        _tried("broken", 0.4),
+        Recording(structure=_MODEL, events=(refuting_event(_IGNORED, "40 of the 512 targets are 1", tokens=40),)),
+    ),
     silent_on=(_tried("held", 0.4), _tried("open", 0.4), _tried("broken", 0.05)),
 )
-def check(context: StepContext, memory: list[int]) -> Iterator[Finding]:
-    """Report a mean loss over positions of which many are padding.
+def check(context: StepContext, memory: set[str]) -> Iterator[Finding]:
+    """Report a mean loss over positions of which many are padding, or that leaves out tokens as if they were padding.
 
     The probe finds padding as a token that ends many rows, at different lengths, and occurs nowhere else. If the
     targets there are one class that the loss does not ignore, and at least 15 % of all positions are padding, the loss
     is mostly about predicting padding: it looks better than it is, and words get a smaller gradient.
+
+    The reverse is a token of the text that the loss ignores because it is the padding, too, such as the end of a
+    sentence: where it stands between others the model never learns to write it.
     """
+    for event in refuted(context, _IGNORED):
+        if _IGNORED not in memory:
+            memory.add(_IGNORED)
+            yield refutation(
+                context,
+                event,
+                consequence="the model never learns to write it",
+                advice="pad with a token of its own, or set the targets of padding alone to -100",
+                metric="scalar/loss",
+                severity="warning",
+                confidence=0.9,
+            )
     for event in refuted(context, _CHECK):
         found = event.data.get("numbers")
         share = found.get("padded_share") if isinstance(found, dict) else None
-        if memory or not isinstance(share, int | float) or share < _MUCH:
+        if _CHECK in memory or not isinstance(share, int | float) or share < _MUCH:
             continue
-        memory.append(event.step)
+        memory.add(_CHECK)
         yield refutation(
             context,
             event,

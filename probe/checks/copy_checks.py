@@ -1,7 +1,9 @@
 """Runs all checks that call a copy of a model with a batch of its training."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import torch
 
 from .attention_checks import attention_is_over_the_tokens
 from .batch_statistics import running_statistics_fit_the_batches
@@ -12,7 +14,7 @@ from .dependence import inputs_are_used, outputs_differ, samples_are_independent
 from .input_scales import large_inputs_reach_a_layer
 from .model_probe import ModelProbe
 from .more_padding import more_padding_has_no_effect
-from .padding import masked_positions_have_no_effect, padding_is_not_scored
+from .padding import ignored_tokens_end_rows, masked_positions_have_no_effect, padding_is_not_scored
 from .random_answers import answers_are_repeatable
 from .reshaped_axes import RESHAPES, axes_are_not_exchanged_by_reshaping
 from .sequence_targets import CAUSAL, COPIED, targets_in_columns, targets_of_sequences
@@ -38,28 +40,13 @@ def checks_of_a_copy(probe: ModelProbe, losses: Sequence[LossSeen], *, is_same_b
     yield from large_inputs_reach_a_layer(probe)
     yield from inputs_are_used(probe)
     yield from _of_its_functions(probe)
-    is_sequence = False
-    samples = None
-    for loss in losses:
-        target = loss.target
-        if target is None or target.requires_grad or not 0 < target.numel() <= _MOST_ELEMENTS or not target.dim():
-            continue
-        ignored = int(loss.options.get("ignore_index", -100))
-        for result in targets_of_sequences(probe, target, ignored=ignored):
+    is_sequence, scored = False, [(loss, target) for loss in losses if (target := _target_of(loss)) is not None]
+    for loss, target in scored:
+        for result in _of_a_loss(probe, loss.options, target):
             is_sequence |= result.check in (CAUSAL, COPIED)
             yield result
-        yield from targets_in_columns(probe, target)
-        if loss.input.dim() <= 2 and target.numel() == target.shape[0] and samples is None:
-            samples = target.shape[0]
-        options = loss.options
-        counted = padding_is_not_scored(
-            probe,
-            target,
-            ignored=ignored,
-            is_mean=options.get("reduction", "mean") == "mean" and options.get("weight") is None,
-        )
-        if counted is not None:
-            yield counted
+    flat = (len(target) for loss, target in scored if loss.input.dim() <= 2 and target.numel() == len(target))
+    samples = next(flat, None)
     yield from masked_positions_have_no_effect(probe)
     yield from more_padding_has_no_effect(probe)
     yield from attention_is_over_the_tokens(probe)
@@ -71,6 +58,26 @@ def checks_of_a_copy(probe: ModelProbe, losses: Sequence[LossSeen], *, is_same_b
         mixing = samples_are_independent(probe, None if is_batched else samples, is_batched=is_batched)
         if mixing is not None:
             yield mixing
+
+
+def _target_of(loss: LossSeen) -> torch.Tensor | None:
+    """Return what the predictions are compared with; None where that is computed, empty, large or one number."""
+    target = loss.target
+    if target is None or target.requires_grad or not 0 < target.numel() <= _MOST_ELEMENTS or not target.dim():
+        return None
+    return target
+
+
+def _of_a_loss(probe: ModelProbe, options: Mapping[str, Any], target: torch.Tensor) -> Iterator[CheckResult]:
+    """Yield what a copy's answers and the target of a loss tell together."""
+    ignored = int(options.get("ignore_index", -100))
+    yield from targets_of_sequences(probe, target, ignored=ignored)
+    yield from targets_in_columns(probe, target)
+    is_mean = options.get("reduction", "mean") == "mean" and options.get("weight") is None
+    counted = padding_is_not_scored(probe, target, ignored=ignored, is_mean=is_mean)
+    for result in (counted, ignored_tokens_end_rows(probe, target, ignored=ignored)):
+        if result is not None:
+            yield result
 
 
 def _of_its_functions(probe: ModelProbe) -> Iterator[CheckResult]:

@@ -69,8 +69,8 @@ class _Tape(FunctionMode):
         name = getattr(plain, "__name__", "")
         is_wanted = name in self._names and len(self.noted) < _MOST and len(args) > 0
         if is_wanted and _is_activation(args[0]) and _is_activation(result):
-            others: dict[int | str, Any] = dict(enumerate(args[1:], 1))
-            self.noted.append(Noted(name, args[0], others | dict(options), result))
+            others: dict[Any, Any] = dict(enumerate(args[1:], 1)) | dict(options)
+            self.noted.append(Noted(name, args[0], others, result))
         return result
 
 

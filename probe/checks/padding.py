@@ -9,11 +9,17 @@ from .model_call import ModelCall
 from .model_probe import ModelProbe, NotAnswered
 
 COUNTED, ATTENDED = "padding_is_not_scored", "masked_positions_have_no_effect"
+IGNORED = "ignored_targets_are_padding"
 _COUNTED = "the loss leaves out padded positions"
 _ATTENDED = "the input at masked positions has no effect on the outputs at the others"
+_IGNORED_CLAIM = "target {token}, which the loss ignores, stands at the ends of rows"
 _ANSWERED = "a mask of padding leaves something of each row"
 #: Share of rows that must end in padding, and share of padded positions that must be scored to say so.
 _PADDED_ROWS, _SCORED = 0.25, 0.98
+#: Ignored targets between others below which nothing is said, and the share of them that must have no ignored
+#: neighbour: labels of spans that are left out on purpose stand together. Our choice.
+_FEWEST, _ALONE = 8, 0.8
+_AXES_OF_TOKENS = 2
 
 
 def masked_positions_have_no_effect(probe: ModelProbe) -> Iterator[CheckResult]:
@@ -122,6 +128,45 @@ def padding_is_not_scored(
             padded_share=share,
         )
     return None
+
+
+def ignored_tokens_end_rows(probe: ModelProbe, target: torch.Tensor, *, ignored: int) -> CheckResult | None:
+    """Check that a class that the loss ignores is padding, and no token between others that the model is given, too.
+
+    Args:
+        target: The class indices, of any shape.
+        ignored: The index that the loss ignores.
+
+    Returns:
+        None where nothing is ignored, or where no input says which positions make a row.
+    """
+    if ignored < 0 or target.is_floating_point():
+        return None
+    for name, tokens in probe.call.tensors().items():
+        is_of_tokens = (
+            tokens.dim() == _AXES_OF_TOKENS and not tokens.is_floating_point() and tokens.dtype is not torch.bool
+        )
+        if not is_of_tokens or target.numel() != tokens.numel():
+            continue
+        rows = target.reshape(tokens.shape)
+        is_ignored = rows == ignored
+        inside = is_ignored & _is_between(~is_ignored)
+        alone = inside[:, 1:-1] & ~is_ignored[:, :-2] & ~is_ignored[:, 2:]
+        count, given = int(alone.sum()), int(((tokens == ignored) & _is_between(tokens != ignored)).sum())
+        claim = _IGNORED_CLAIM.format(token=ignored)
+        if min(count, given) < _FEWEST or count < _ALONE * int(inside.sum()):
+            return held(IGNORED, claim, subject=name) if is_ignored.any() else None
+        words = (
+            f"{count} of the {rows.numel()} targets are {ignored}, which the loss ignores, between two that count; "
+            f"{name} holds {given} of that token between others"
+        )
+        return broken(IGNORED, claim, words, subject=name, tokens=float(count))
+    return None
+
+
+def _is_between(counted: torch.Tensor) -> torch.Tensor:
+    """Return where any position before it, and any behind it, counts."""
+    return (counted.cumsum(1) > 0) & (counted.flip(1).cumsum(1).flip(1) > 0)
 
 
 def padding_of(tokens: torch.Tensor) -> torch.Tensor | None:

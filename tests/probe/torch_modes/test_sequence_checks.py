@@ -10,7 +10,7 @@ from mindscope.probe.checks.dependence import samples_are_independent  # noqa: E
 from mindscope.probe.checks.model_call import ModelCall  # noqa: E402
 from mindscope.probe.checks.model_probe import ModelProbe  # noqa: E402
 from mindscope.probe.checks.more_padding import more_padding_has_no_effect  # noqa: E402
-from mindscope.probe.checks.padding import unpadded_rows_are_answered  # noqa: E402
+from mindscope.probe.checks.padding import ignored_tokens_end_rows, unpadded_rows_are_answered  # noqa: E402
 from mindscope.probe.checks.score_layout import scores_keep_their_positions  # noqa: E402
 from mindscope.probe.checks.sequence_targets import targets_of_sequences  # noqa: E402
 
@@ -191,3 +191,26 @@ def test_targets_in_another_order_where_the_loss_shifts(turn, is_wrong):
     tokens, output = torch.randint(0, 16, (4, 9)), torch.randn(4, 9, 16)
     scores, target = output[:, :-1].reshape(-1, 16), turn(tokens[:, 1:]).reshape(-1)
     assert (scores_keep_their_positions(scores, target, [output], [("tokens", tokens)]) is not None) == is_wrong
+
+
+def _rows(kind):
+    """Twelve rows of tokens 2 to 15 and their ends, token 1."""
+    tokens = torch.randint(2, 16, (12, 17), generator=torch.Generator().manual_seed(3))
+    if kind == "ends":  # sentences packed one after the other
+        tokens[:, 5::6] = 1
+    elif kind == "padding":
+        for row, length in enumerate(range(4, 16)):
+            tokens[row, length:] = 1
+    elif kind == "spans":  # prompts that are left out on purpose, together
+        tokens[:, 4:9] = 1
+    return tokens
+
+
+@pytest.mark.parametrize(
+    ("kind", "ignored", "outcome"),
+    [("ends", 1, "broken"), ("padding", 1, "held"), ("spans", 1, "held"), ("ends", -100, None), ("none", 1, None)],
+)
+def test_tokens_that_are_ignored_between_others(kind, ignored, outcome):
+    tokens = _rows(kind)
+    result = ignored_tokens_end_rows(probe_of(Tokens(), tokens[:, :-1]), tokens[:, 1:].flatten(), ignored=ignored)
+    assert (None if result is None else result.outcome) == outcome
