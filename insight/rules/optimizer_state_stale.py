@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from ...storage import Event, Finding, Json, OptimizerInfo, Structure
 from ..context.optimizer_state import is_bit_flip
 from ..context.step_context import Lookahead, SkipWindow, StepContext
-from ..event_fields import number, words
+from ..event_fields import NAN, number, words
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 
@@ -54,16 +54,24 @@ _LOST = Event("optimizer_state_lost", 0, data={"optimizer": 0, "count": 0, "coun
 _KEPT = tuple(0.25 * (1 - 0.999 ** (step + 1)) for step in range(10))
 
 
+#: Factor of the rate from which a step, at which all state starts from nothing, begins a new stage. Our choice.
+_NEW_RATE = 1.5
+
+
 @dataclass(slots=True)
 class _StaleOptimizerState:
     """The parameters beyond the bound in the record before, since when, and which were reported."""
 
     before: dict[str, int] = field(default_factory=dict)
     reported: set[str] = field(default_factory=set)
+    rate: float = NAN
 
 
 def _skip_window(lookahead: Lookahead, memory: _StaleOptimizerState) -> SkipWindow | None:
-    return None if memory.before else lookahead.within_bounds()
+    def learn(records: int) -> None:
+        memory.rate = [memory.rate, *lookahead.known("learning_rate", records)][-1]
+
+    return None if memory.before else lookahead.within_bounds(learn)
 
 
 @rule(
@@ -111,8 +119,9 @@ def check(context: StepContext, memory: _StaleOptimizerState) -> Iterator[Findin
     neither a changed option nor scaled gradients explain it, the state was replaced between the steps. The rule also
     fires when the optimizer's own step count goes back.
 
-    If a new optimizer took the place of the watched one, with the state of a first step, the finding is a warning: it
-    may be meant. Save and load model and optimizer state together.
+    Where all of it starts from nothing in the very step in which the rate is set anew, a new stage begins, and the
+    finding only asks. If a new optimizer took the place of the watched one, with the state of a first step, the
+    finding is a warning: it may be meant. Save and load model and optimizer state together.
     """
     anew = list(_made_anew(context))
     lost = list(_lost(context))
@@ -143,6 +152,9 @@ def check(context: StepContext, memory: _StaleOptimizerState) -> Iterator[Findin
 
 def _broken(context: StepContext, memory: _StaleOptimizerState, *, is_reported: bool) -> Iterator[Finding]:
     """Yield a finding for replaced state; a single element of a single parameter is left to another rule."""
+    rate, before = context.scalar("learning_rate"), memory.rate
+    memory.rate = before if rate is None else rate
+    is_new_rate = rate is not None and not 1 / _NEW_RATE < rate / before < _NEW_RATE if before > 0 else False
     broken = [fault for fault in context.broken_state if fault.site not in memory.reported]
     if is_reported or not broken or is_bit_flip(broken):
         memory.reported.update(fault.site for fault in broken)
@@ -152,10 +164,12 @@ def _broken(context: StepContext, memory: _StaleOptimizerState, *, is_reported: 
     known = tuple(context.model.parameters[fault.site] for fault in broken if fault.site in context.model.parameters)
     site = "" if len(broken) > 1 and len(known) == len(context.model.parameters) else worst.site
     others = f" and of {len(broken) - 1} more parameters" if len(broken) > 1 else ""
+    is_restart = is_new_rate and all(fault.is_of_a_first_step for fault in broken)
     yield context.finding(
         site,
         f"optimizer/{worst.slot}/mean",
         {"mean": worst.value, "expected": worst.expected, "parameters": len(broken)},
+        severity="info" if is_restart else "error",
         position=_BEFORE,
         explanation=f"the {worst.slot} of {worst.site}{others} has a mean of {worst.value:.4g} after step "
         f"{context.step}, but the state before and this step's gradient give {worst.expected:.4g}; something other "

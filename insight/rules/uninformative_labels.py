@@ -76,6 +76,7 @@ class _UninformativeLabelsState:
     exchanged: ExchangedAnswers = field(default_factory=ExchangedAnswers)
     found: Finding | None = None
     slow: Finding | None = None
+    stepped: Finding | None = None
     reported: set[str] = field(default_factory=set)
     tried: dict[str, Finding] = field(default_factory=dict)
     judges: set[tuple[str, str, str]] = field(default_factory=set)
@@ -367,6 +368,11 @@ def _constant(context: StepContext, memory: _UninformativeLabelsState) -> Iterat
 
 def _from_here(context: StepContext, memory: _UninformativeLabelsState, loss: float) -> Iterator[Finding]:
     table = context.table("activation")
+    found = memory.stepped
+    is_settled = found is not None and context.step >= found.step + _WINDOW
+    if found is not None and is_settled and memory.recent.median() < found.evidence["usual_loss"]:
+        yield _withdrawn(found, context, f"{found.explanation}; it is lower again by step {context.step}")
+        memory.stepped = None
     memory.first = loss if isnan(memory.first) else memory.first
     usual = memory.loss.value
     progress = max(memory.first - usual, 0.1 * abs(memory.first))
@@ -393,7 +399,9 @@ def _from_here(context: StepContext, memory: _UninformativeLabelsState, loss: fl
             memory.above.since,
             0.7,
         )
-        yield _asked(found) if memory.anchor.called and not memory.anchor.is_one_known_loss(context) else found
+        is_sum = memory.anchor.called and not memory.anchor.is_one_known_loss(context)
+        memory.stepped = _asked(found) if is_sum else found
+        yield memory.stepped
 
 
 def _asked(found: Finding) -> Finding:

@@ -1,6 +1,6 @@
 """A training that goes uphill: the loss is negated, or the optimizer follows the gradient."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, isnan, log
 
@@ -59,6 +59,10 @@ _FAR, _FALL_FAR = 1.0, 0.25
 _SETTLED = 12
 _LESS = (*(0.5 - 0.04 * step for step in range(10)), *(0.1,) * 14)
 _RISING = tuple(2.3 * 1.05**step + 0.01 * (-1) ** step for step in range(16))
+_CLIMBING: dict[str, float | Sequence[float | None]] = {
+    "scalar/loss": _RISING,
+    "one.weight update/ratio_to_weight": 0.01,
+}
 
 
 @dataclass(slots=True)
@@ -91,6 +95,7 @@ class _WrongLossSignState:
     bottomless: BottomlessLoss = field(default_factory=BottomlessLoss)
     seen: int = 0
     is_reported: bool = False
+    climbed: Finding | None = None
 
 
 @rule(
@@ -106,7 +111,7 @@ class _WrongLossSignState:
         Recording({"scalar/loss": tuple(1.0 - 0.01 * step**2 for step in range(90))}, _MODEL),
         # from one step on what was minimised is maximised
         Recording({"scalar/loss": (*(2.0,) * 12, -2.0, -2.2, -2.5)}, _MODEL),
-        Recording({"scalar/loss": _RISING, "one.weight update/ratio_to_weight": 0.01}, _MODEL),
+        Recording(_CLIMBING, _MODEL),
         Recording({"scalar/loss": (2.3, 2.4)}, _UPHILL, events=(_CALLED,)),
         Recording({"scalar/loss": -2.3}, _MODEL, events=(Event("accumulation", 0, data=_BACKWARDS),)),
         # tried on the gradient itself
@@ -162,14 +167,7 @@ class _WrongLossSignState:
             _MODEL,
         ),
         # a curriculum
-        Recording(
-            {
-                "scalar/loss": _RISING,
-                "one.weight update/ratio_to_weight": 0.01,
-                " batch/l2_norm": tuple(8.0 + 0.2 * step for step in range(16)),
-            },
-            _MODEL,
-        ),
+        Recording({**_CLIMBING, " batch/l2_norm": tuple(8.0 + 0.2 * step for step in range(16))}, _MODEL),
         # a likelihood of numbers, that falls far and ever slower
         Recording({"scalar/loss": tuple(1.0 - 8 * step**0.5 for step in range(120))}, _MODEL),
         # noise around zero
@@ -214,21 +212,19 @@ class _WrongLossSignState:
             _MODEL,
         ),
         # the surrogate of a policy follows no trend that means anything
-        Recording(
-            {"scalar/loss": _RISING, "one.weight update/ratio_to_weight": 0.01, "scalar/reward/mean": 0.1}, _MODEL
-        ),
+        Recording({**_CLIMBING, "scalar/reward/mean": 0.1}, _MODEL),
     ),
 )
 def check(context: StepContext, memory: _WrongLossSignState) -> Iterator[Finding]:
     """Report a training that goes uphill.
 
-    Certain is what the probe reads from the gradient: a derivative of the loss with respect to its only loss function
-    that is negative, actions with positive advantage that become less likely, and a divergence of normals in the loss,
-    exp(s) - s, with a negative factor. Three more cases are certain where
-    the loss is one known function that cannot be negative, times a constant: an optimizer that maximises it, a backward
-    pass that starts from its negative, or from a negative multiple that stays the same. If the multiple varies, a term
-    was added, and the sum may well be negative. A value that turns into its own negative, within a quarter, from one
-    step to the next is nearly as certain.
+    Certain is what the probe reads from the gradient: a negative derivative of the loss with respect to its only
+    loss function, actions with positive advantage that become less likely, and a divergence of normals in the loss,
+    exp(s) - s, with a negative factor. Three more cases are certain where the loss is one known function that
+    cannot be negative, times a constant: an optimizer that maximises it, a backward pass that starts from its
+    negative, or from a negative multiple that stays the same. If the multiple varies, a term was added, and the sum
+    may well be negative. A value that turns into its own negative, within a quarter, from one step to the next is
+    nearly as certain.
 
     A loss is ascending if it rises in twelve records with a Mann-Kendall score above 3.8 (of 4.5 possible), by 5 % of
     its first value, while updates stay below 0.3 of the weights and the rate does not rise. A loss that is not known,
@@ -238,18 +234,21 @@ def check(context: StepContext, memory: _WrongLossSignState) -> Iterator[Finding
     and falls.
 
     A loss that is ten times as far below zero as its first value was from it, and falls in the second half of the
-    training no slower than in the first, has no floor: its negative was meant, or a term is missing.
+    training no slower than in the first, has no floor: its negative was meant, or a term is missing. The surrogate
+    losses of policies mean nothing of the kind, so policies are judged by their reward. Under small updates it must
+    not stay below the first reward for 8 records by half the spread within a batch (a quarter once the reference is
+    1 nat away) and by four times the noise of its mean. A loss that is a negative multiple of the divergence is
+    left to `kl-blowup`.
 
-    The surrogate losses of policies mean nothing of the kind, so policies are judged by their reward. Under small
-    updates it must not stay below the first reward for 8 records by half the spread within a batch (a quarter once the
-    reference is 1 nat away) and by four times the noise of its mean. A loss that is a negative multiple of the
-    divergence is left to `kl-blowup`.
-
-    Look for a minus before the loss, and for `maximize=True`.
+    A loss that was ascending and comes to lie below where it rose from withdraws the finding. Else look for a minus
+    before the loss, and for `maximize=True`.
     """
     loss = context.scalar("loss")
     memory.anchor.learn(context)
-    if loss is None or memory.is_reported or not isfinite(loss):
+    if loss is None or not isfinite(loss):
+        return
+    if memory.is_reported:
+        yield from _turned(context, memory, loss)
         return
     memory.seen += 1
     memory.first = loss if isnan(memory.first) else memory.first
@@ -393,9 +392,26 @@ def _rising(context: StepContext, memory: _WrongLossSignState, loss: float) -> F
     if memory.anchor.self_made.is_self_made or not (only_climbs or memory.anchor.is_one_known_loss(context)):
         return None
     words = f"the loss has risen from {values[0]:.4g} to {values[-1]:.4g} in {_WINDOW} records, in nearly every one"
-    evidence = {"loss": loss, "rise": rise, "score": trend(values), "largest_update_ratio": max(updates)}
+    evidence = {
+        "loss": loss,
+        "loss_before": values[0],
+        "rise": rise,
+        "score": trend(values),
+        "largest_update_ratio": max(updates),
+    }
     since = context.step - _WINDOW + 1 + values.index(min(values))
-    return _report(context, evidence, words, max(since, 0), 0.8)
+    memory.climbed = _report(context, evidence, words, max(since, 0), 0.8)
+    return memory.climbed
+
+
+def _turned(context: StepContext, memory: _WrongLossSignState, loss: float) -> Iterator[Finding]:
+    """Take back that the training goes uphill if the loss comes to lie below where it rose from."""
+    found = memory.climbed
+    memory.losses.add(loss)
+    if found is not None and memory.losses.median() < found.evidence["loss_before"]:
+        memory.climbed = None
+        words = f"{found.explanation}; by step {context.step} it is {memory.losses.median():.4g}"
+        yield replace(found, step=context.step, severity="info", explanation=words, confidence=0.1)
 
 
 def _bottomless(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
