@@ -11,6 +11,7 @@ from ..rule import BACKWARD, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CHECK, _GRAPH = "backward_is_the_derivative", "derivatives_have_a_graph"
+_SAY = "answers_in_a_loss_depend_on_what_it_trains"
 _CONSTANT = "the loss adds a derivative, computed without create_graph=True, to one that was computed with it"
 _WORDS = "along a random direction of input 0 of Square, its backward gives a derivative of 1, and differences give 2"
 
@@ -31,8 +32,11 @@ _WORDS = "along a random direction of input 0 of Square, its backward gives a de
         Recording(
             structure=_MODEL, events=at_two_occasions(refuting_event(_GRAPH, _CONSTANT, is_question=1.0)), steps=2
         ),
+        # an action that was drawn without a gradient
+        Recording(structure=_MODEL, events=(refuting_event(_SAY, "no gradient comes through it"),)),
     ),
     silent_on=(
+        Recording(structure=_MODEL, events=(refuting_event(_SAY, "no gradient comes through it", outcome="held"),)),
         Recording(structure=_MODEL, events=(refuting_event(_GRAPH, _CONSTANT, is_question=0.0),)),
         Recording(structure=_MODEL, events=(refuting_event(_CHECK, "", outcome="held"),)),
         Recording(structure=_MODEL, events=(refuting_event(_CHECK, "", outcome="open"),)),
@@ -52,9 +56,23 @@ def check(context: StepContext, memory: set[tuple[str, str, str]]) -> Iterator[F
     without `create_graph=True` is a constant for the optimizer. At steps 1 and 25 the probe follows such constants to
     the loss: beside derivatives with a graph, or as a whole term, they are a warning; beside the network's output
     alone, a question. Weights of terms, adversarial inputs and targets made by another network are left out.
+
+    Where networks have optimizers of their own, a loss may ask one in order to train the other, as an actor's asks its
+    critic. If that answer is a term of its own, which reaches no parameter that the loss trains, it does nothing.
     """
     for event in refuted_twice(context, memory, _GRAPH):
         yield _of_a_constant(context, event)
+    for event in refuted(context, _SAY, occasion=2):
+        yield refutation(
+            context,
+            event,
+            consequence="whatever it answers, the step is the same",
+            advice="draw with rsample() instead of sample(), and look for detach(), no_grad() and conversions to NumPy "
+            "between the two",
+            metric="scalar/loss",
+            severity="warning",
+            confidence=0.95,
+        )
     for event in refuted(context, _CHECK):
         yield refutation(
             context,

@@ -7,6 +7,7 @@ from torch.optim import Optimizer
 
 from ...checks.check_result import CheckResult
 from ...checks.copied_networks import shapes_of
+from ...checks.loss_terms import LossTerms
 from ...checks.reached_parameters import ReachedLeaves, all_are_stepped, leaves_of, stepped_result
 from .process_objects import objects_of
 from .torch_networks import ids_of, networks_holding, parameter_ids, tensors_in_sight
@@ -26,14 +27,29 @@ class ReachedParameters:
     def __init__(self, model: torch.nn.Module, optimizers: Callable[[], Iterable[Optimizer]]) -> None:
         self._model, self._optimizers = model, optimizers
         self._reached: dict[int, torch.Tensor] = {}
-        self._earlier = ReachedLeaves()
+        self._earlier, self._terms = ReachedLeaves(), LossTerms()
 
     def read(self, root: torch.Tensor) -> None:
         """Add the leaves of a loss whose backward pass begins."""
         self._reached.update((id(leaf), leaf) for leaf in leaves_of(root))
+        steppers = list(self._optimizers())
+        if len(steppers) > 1:
+            groups = {key: number for number, one in enumerate(steppers) for key in parameter_ids(one)}
+            self._terms.read(root, groups)
 
     def step_ends(self, *, is_first: bool) -> list[CheckResult]:
-        """Return what the step tells: nothing at the first of the two."""
+        """Return what the step tells: of leaves nothing at the first of the two."""
+        said = self._terms.step_ends(self._names())
+        return ([] if said is None else [said]) + self._told_of_leaves(is_first=is_first)
+
+    def _names(self) -> dict[int, str]:
+        """Return the name of the first network that each optimizer steps."""
+        parts = [(name, ids_of(part)) for name, part in self._model.named_children()]
+        held = ((number, parameter_ids(one)) for number, one in enumerate(self._optimizers()))
+        named = ((number, [name for name, mine in parts if mine & ids]) for number, ids in held)
+        return {number: ", ".join(names) for number, names in named if names}
+
+    def _told_of_leaves(self, *, is_first: bool) -> list[CheckResult]:
         reached, self._reached = self._reached, {}
         outside = self._outside(reached)
         if is_first:
