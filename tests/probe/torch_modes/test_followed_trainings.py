@@ -50,6 +50,27 @@ def test_a_student_behind_its_teacher(tmp_path):
     assert len(store.series(student.id, "1.weight", "update/l2_norm").values) == 60
 
 
+def test_following_changes_nothing(run_alike):
+    run_alike(
+        """
+def fit(model, wanted, steps):
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    for _ in range(steps):
+        x = torch.randn(16, 3)
+        loss = functional.mse_loss(model(x), wanted(x).detach())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return model
+teacher = fit(net(3, 8, 2), lambda x: x[:, :2].sin(), 20)
+student = fit(nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.1), nn.Linear(4, 2)), teacher, 90)
+trained = [teacher, student]
+losses.append(torch.rand(1).item())
+"""
+    )
+
+
 @pytest.mark.parametrize(
     "rest",
     [
