@@ -55,7 +55,11 @@ def _written_at(step: int, losses: tuple[float, ...], *, changes: float) -> Reco
     sites = ("one.weight", "two.weight", "three.weight")
     named: list[Json] = [{"site": site, "size": 400, "largest": 0.3, "change": changes, "norm": 1.0} for site in sites]
     data: dict[str, Json] = {"parameters": 3, "of": 4, "weights": named}
-    return Recording({"scalar/loss": losses}, _MODEL, events=(Event("weights_written", step, data=data),))
+    return Recording(
+        {"scalar/loss": losses, "one.weight update/max": 0.01},
+        _MODEL,
+        events=(Event("weights_written", step, data=data),),
+    )
 
 
 @dataclass(slots=True)

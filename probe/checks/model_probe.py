@@ -92,10 +92,14 @@ class ModelProbe:
 
         Raises:
             NotAnswered: The model refuses them, or the time for checks is used up.
+            NotFinite: It answers with NaN or infinity, which it does not do for the call as it is.
         """
         if self._spent_s > _MOST_S:
             raise NotAnswered(f"the calls took {self._spent_s:.1f} s, more than checks may take")
-        return self._answer(self.call.replaced(changes), with_gradients=with_gradients)
+        answers = self._answer(self.call.replaced(changes), with_gradients=with_gradients)
+        if not all(bool(torch.isfinite(answer).all()) for answer in answers):
+            raise NotFinite(answers)  # which would compare as equal to anything
+        return answers
 
     def answers_drawn_anew(self) -> list[torch.Tensor]:
         """Return the outputs for the same call with other random numbers.

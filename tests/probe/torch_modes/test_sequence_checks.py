@@ -6,9 +6,10 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 nn, functional = torch.nn, torch.nn.functional
 
 from mindscope.probe.checks import model_probe  # noqa: E402
+from mindscope.probe.checks.attention_checks import attention_is_over_the_tokens  # noqa: E402
 from mindscope.probe.checks.dependence import samples_are_independent  # noqa: E402
 from mindscope.probe.checks.model_call import ModelCall  # noqa: E402
-from mindscope.probe.checks.model_probe import ModelProbe  # noqa: E402
+from mindscope.probe.checks.model_probe import ModelProbe, NotFinite  # noqa: E402
 from mindscope.probe.checks.more_padding import more_padding_has_no_effect  # noqa: E402
 from mindscope.probe.checks.padding import ignored_tokens_end_rows, unpadded_rows_are_answered  # noqa: E402
 from mindscope.probe.checks.score_layout import scores_keep_their_positions  # noqa: E402
@@ -214,3 +215,16 @@ def test_tokens_that_are_ignored_between_others(kind, ignored, outcome):
     tokens = _rows(kind)
     result = ignored_tokens_end_rows(probe_of(Tokens(), tokens[:, :-1]), tokens[:, 1:].flatten(), ignored=ignored)
     assert (None if result is None else result.outcome) == outcome
+
+
+class OnlyInOrder(nn.Module):
+    def forward(self, tokens):
+        return tokens.float().diff(dim=1).clamp(min=0).sqrt().log()[..., None].expand(-1, -1, 3)
+
+
+def test_an_answer_that_is_not_finite_is_no_equal_one():
+    tokens = torch.arange(1, 13).expand(4, 12).contiguous()
+    probe = probe_of(OnlyInOrder(), tokens)
+    with pytest.raises(NotFinite):
+        probe.answers({"tokens": tokens.flip(1)})
+    assert all(result.outcome != "broken" for result in attention_is_over_the_tokens(probe))
