@@ -14,8 +14,9 @@ _COUNTED = "the loss leaves out padded positions"
 _ATTENDED = "the input at masked positions has no effect on the outputs at the others"
 _IGNORED_CLAIM = "target {token}, which the loss ignores, stands at the ends of rows"
 _ANSWERED = "a mask of padding leaves something of each row"
-#: Share of rows that must end in padding, and share of padded positions that must be scored to say so.
-_PADDED_ROWS, _SCORED = 0.25, 0.98
+#: Share of rows that must end in padding, how many that must be (one or two may end in a word that is repeated), and
+#: share of padded positions that must be scored to say so.
+_PADDED_ROWS, _FEWEST_ROWS, _SCORED = 0.25, 3, 0.98
 #: Ignored targets between others below which nothing is said, and the share of them that must have no ignored
 #: neighbour: labels of spans that are left out on purpose stand together. Our choice.
 _FEWEST, _ALONE = 8, 0.8
@@ -178,7 +179,8 @@ def padding_of(tokens: torch.Tensor) -> torch.Tensor | None:
     padded = (tokens == token).flip(1).cumprod(1).flip(1).bool()
     lengths = padded.sum(1)
     rows = lengths >= 2
-    if float(rows.float().mean()) < _PADDED_ROWS or int(torch.unique(lengths).numel()) < 3 or bool(padded.all()):
+    is_rare = int(rows.sum()) < _FEWEST_ROWS or float(rows.float().mean()) < _PADDED_ROWS
+    if is_rare or int(torch.unique(lengths).numel()) < 3 or bool(padded.all()):
         return None
     # the token occurs nowhere else: it is no word
     return padded if int((tokens == token).sum()) == int(padded.sum()) else None
