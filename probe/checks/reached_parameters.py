@@ -1,7 +1,7 @@
 """Follows a loss back to every tensor that it would train, whichever module holds it, if any does."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -18,7 +18,12 @@ _NAMED: Final = 3
 
 def leaves_of(root: torch.Tensor) -> Iterator[torch.Tensor]:
     """Yield the leaves that a backward pass from the root gives gradients to; parameters, and small plain tensors."""
-    waiting = [root.grad_fn]
+    return leaves_behind(root.grad_fn)
+
+
+def leaves_behind(node: Any) -> Iterator[torch.Tensor]:
+    """Yield those behind a node of a graph."""
+    waiting = [node]
     seen: set[object] = set()
     while waiting and len(seen) < _MOST_NODES:
         node = waiting.pop()
