@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from ..storage import StoreError
 from .adapters import Adapter
@@ -100,7 +100,7 @@ def run_to_end(
     if not program.path.is_file():
         raise ScriptNotFound(f"no script at {script}; give the path of a Python file")
     start = _Start(program, begin)
-    finders = _finders(start.found)
+    finders = _finders(start)
     error: BaseException | None = None
     try:
         with watched_from_outside(start.refuse), world_of(program, arguments):
@@ -131,12 +131,22 @@ class _Start:
         try:
             if is_watched(adapter.model):
                 raise _own_watch(self._program, adapter.model)
-            for earlier in self.monitors:
-                earlier.close()  # the script trains something else by now
             self.monitors.append(self._begin(adapter))
         except (ProbeError, StoreError) as refusal:
             self.refusals.append(refusal)
             raise Stopped(1) from refusal
+
+    def followed(self, adapter: Adapter) -> None:
+        """Watch a model that the script trains after the one that was found; what fails here stops no script.
+
+        Raises:
+            NotWatchable: The script watches that model itself; the monitors go on as they are.
+        """
+        if is_watched(adapter.model):
+            raise _own_watch(self._program, adapter.model)
+        for earlier in self.monitors:
+            earlier.close()
+        self.monitors.append(self._begin(adapter))
 
     def refuse(self, model: object) -> None:
         """Stop a script that is about to watch this model, unless another one was found before."""
@@ -178,7 +188,7 @@ class _LateFinder:
     """
 
     def __init__(
-        self, framework: str, finder: tuple[str, str], found: Callable[[Adapter], None], **options: bool
+        self, framework: str, finder: tuple[str, str], found: Callable[[Adapter], None], **options: Any
     ) -> None:
         self._path, self._found, self._options = finder, found, options
         self._finder: _Finder | None = None
@@ -202,12 +212,18 @@ class _LateFinder:
         return "" if self._finder is None else self._finder.left_out()
 
 
-def _finders(found: Callable[[Adapter], None]) -> list[_Finder]:
+def _finders(start: _Start) -> list[_Finder]:
     """Return a finder for each framework."""
     engine = f"{__name__.partition('.')[0]}.framework"
     return [
-        _LateFinder(engine, (".adapters.engine.engine_unknown_model", "EngineFinder"), found),
-        _LateFinder("torch", (".adapters.torch.torch_unknown_model", "TorchFinder"), found, is_hasty=is_hasty()),
+        _LateFinder(engine, (".adapters.engine.engine_unknown_model", "EngineFinder"), start.found),
+        _LateFinder(
+            "torch",
+            (".adapters.torch.torch_unknown_model", "TorchFinder"),
+            start.found,
+            is_hasty=is_hasty(),
+            followed=start.followed,
+        ),
     ]
 
 

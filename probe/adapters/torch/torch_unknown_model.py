@@ -51,12 +51,19 @@ class TorchFinder:
     Args:
         found: Called with the adapter; attaches it before it returns.
         is_hasty: Whether the first module that is called in training mode is wanted, trained or not, and alone.
+        followed: Called with the adapter of a model that is trained after that one; None where none is wanted.
     """
 
     wraps_backward = False
 
-    def __init__(self, found: Callable[[TorchAdapter], object], *, is_hasty: bool = False) -> None:
-        self._found, self._is_hasty = found, is_hasty
+    def __init__(
+        self,
+        found: Callable[[TorchAdapter], object],
+        *,
+        is_hasty: bool = False,
+        followed: Callable[[TorchAdapter], object] | None = None,
+    ) -> None:
+        self._found, self._is_hasty, self._followed_by = found, is_hasty, followed
         self._adapter: TorchAdapter | None = None
         self._waiting: list[ref[torch.nn.Module]] = []
         self._inside: WeakSet[torch.nn.Module] = WeakSet()
@@ -233,27 +240,31 @@ class TorchFinder:
         self._alone[id(optimizer)] = self._steps_alone
         if any(last < self._steps_alone - _MOST_RESTED for last in self._alone.values()):
             self._alone, self._steps_alone = {id(optimizer): 1}, 1
-        if self._steps_alone < _STEPS_ALONE or self._followed >= _MOST_FOLLOWED or self._is_hasty or _has_ranks():
+        is_over = self._followed >= _MOST_FOLLOWED or self._followed_by is None
+        if self._steps_alone < _STEPS_ALONE or is_over or self._is_hasty or _has_ranks():
             return
         self._followed, self._steps_alone = self._followed + 1, 0
+        try:
+            self._take_over()
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            _log.warning("what is trained now has no run of its own: %s", error)
+
+    def _take_over(self) -> None:
+        """Hand over the adapter of what steps alone; what was trained until then is over."""
         known = tuple(one for one in self._optimizers if id(one) in self._alone)
         networks = networks_holding(set().union(*map(parameter_ids, known)))
-        if networks and not torch.compiler.is_compiling():
-            self._take_over(trained_with(next(iter(networks.values())), known), known)
-
-    def _take_over(self, trained: TrainedModel, optimizers: Sequence[Optimizer]) -> None:
-        """Hand over another training's adapter; what has been trained until then is over."""
+        if not networks or self._followed_by is None:
+            return
+        trained = trained_with(next(iter(networks.values())), known)
+        adapter = TorchAdapter(trained.model, expected=trained.optimizers, listed=trained.listed, has_optimizer=True)
+        self._followed_by(adapter)
         if self._later is not None:
             self._later.stop()
-        self._later, self._others = None, WeakSet()
-        for one in optimizers:
+        self._adapter, self._later, self._others = adapter, None, WeakSet()
+        self._recorded.append(kind_of(trained.model))
+        for one in known:
             stepped = sum(len(group["params"]) for group in one.param_groups)
             self._elsewhere -= Counter({f"{type(one).__name__} stepped {stepped} parameters": 1})
-        self._adapter = TorchAdapter(
-            trained.model, expected=trained.optimizers, listed=trained.listed, has_optimizer=True
-        )
-        self._recorded.append(kind_of(trained.model))
-        self._found(self._adapter)
 
     def _look_at_the_first(self, optimizer: Optimizer, stepped: list[torch.nn.Parameter]) -> None:
         """Find the model by this optimizer if none is found yet, and report its parameters that are not watched."""

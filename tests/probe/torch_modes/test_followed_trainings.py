@@ -87,3 +87,29 @@ def test_trainings_that_are_not_followed(tmp_path, rest):
 def test_of_many_trainings_the_first_ones_are_followed(tmp_path):
     _, runs = _runs(tmp_path, "for other in others: fit(other, 60)")
     assert [run.tags.get(AFTER, "") for run in runs] == ["", runs[0].id, runs[1].id]
+
+
+def test_a_model_that_the_script_watches_itself_is_left_to_it(tmp_path):
+    rest = (
+        f"import mindscope as ms\nwith ms.watch(others[0], run='own', store={str(tmp_path / 'runs')!r}):\n"
+        "    fit(others[0], 60)\nfit(first, 5, made)"
+    )
+    _, runs = _runs(tmp_path, rest)
+    assert {run.name: run.tags for run in runs} == {"train": {}, "own": {}}
+
+
+def test_a_store_that_takes_no_second_run_stops_no_script(tmp_path, monkeypatch):
+    from mindscope import watching
+    from mindscope.storage import StoreError
+
+    begin, begun = watching.begin, []
+
+    def once(*arguments, **options):
+        if begun:
+            raise StoreError("the disk is full")
+        begun.append(True)
+        return begin(*arguments, **options)
+
+    monkeypatch.setattr(watching, "begin", once)
+    _, runs = _runs(tmp_path, "fit(others[0], 60)")
+    assert len(runs) == 1
