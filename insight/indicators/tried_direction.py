@@ -32,7 +32,21 @@ def tried_direction(context: StepContext) -> Finding | None:
         for event in refuted(context, "divergence_is_lowered"):
             return _refuted(context, event)
     of_policies = ("good_actions_become_likelier", *(("entropy_is_raised",) if context.kind.name == "policy" else ()))
-    return next((_refuted(context, event) for event in refuted(context, *of_policies)), None)
+    found = next((_refuted(context, event) for event in refuted(context, *of_policies)), None)
+    return found or next((_read(context, event) for event in refuted(context, "losses_fit_their_names")), None)
+
+
+def _read(context: StepContext, event: Event) -> Finding:
+    """Return what the program's text says, which names may have wrong."""
+    return refutation(
+        context,
+        event,
+        consequence="the training makes worse what it should make better",
+        advice="exchange the two operands, or the sign; if the names are wrong and the formula right, rename them",
+        metric="scalar/loss",
+        severity="warning",
+        confidence=0.8,
+    )
 
 
 def _refuted(context: StepContext, event: Event) -> Finding:

@@ -23,6 +23,7 @@ def _tried(words: str, *events: Event, **numbers: float) -> Recording:
 
 
 _MASKED = refuting_event(_BOOTSTRAP, "the value of the next state is multiplied by zero for 97%", share=0.03)
+_UNASKED = "q_target is kept near q, and no part of it was called in 3 steps"
 _ALIKE = "as a step began, target was critic itself, at each of 3 looks"
 
 
@@ -38,11 +39,14 @@ _ALIKE = "as a step began, target was critic itself, at each of 3 looks"
         _tried("between two steps critic was moved by 0.01 of the way to target", backwards=0.01),
         _tried("teacher, which follows student, has gone 0.2% of its way so far", hardly=0.002),
         _tried(_ALIKE, _VALUE, alike=1.0),
+        _tried(_UNASKED, _VALUE, unasked=3.0),
         Recording(structure=_TWO, events=(refuting_event(_CHECK, "q_target has not moved", never=1.0),)),
         Recording(structure=_MODEL, events=(_VALUE, _MASKED)),
     ),
     silent_on=(
         Recording(structure=_MODEL, events=(refuting_event(_CHECK, "", outcome="held", moved=0.3),)),
+        # averaged weights that are only evaluated
+        _tried(_UNASKED, unasked=3.0),
         # a mask over a teacher's answers
         Recording(structure=_MODEL, events=(_MASKED,)),
     ),
@@ -56,7 +60,9 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     it still answers as at the start. In value learning, a copy that is the network itself whenever a step begins is no
     target that stays (Mnih et al. 2015, "Human-level control"; Lillicrap et al. 2016, arXiv:1509.02971, section 3). A
     copy that has never moved may be a reference that is meant to stay, and is a question; where actor and critic have
-    optimizers of their own, targets follow by an average in every step, and it is a warning.
+    optimizers of their own, targets follow by an average in every step, and it is a warning. Nothing that follows is of
+    use if it is not called: in value learning, a copy that moves after its network and is never asked means that the
+    target comes from the network itself. Averaged weights that only an evaluation asks are nobody's mistake.
 
     In reinforcement learning the probe also follows what networks answer without gradients to products with zeros and
     one other number. Where such a product is zero for two of three samples, the mask of episodes' ends is the wrong way
@@ -77,7 +83,12 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     for event in refuted(context, _CHECK):
         measured = event.data.get("numbers")
         told = set(measured) if isinstance(measured, dict) else set[str]()
-        if "backwards" in told:
+        if "unasked" in told and context.kind.name != "value":
+            continue
+        if "unasked" in told:
+            words = "no target is made of what it answers"
+            advice = "ask the copy for the value of the next state, and the network for that of the state"
+        elif "backwards" in told:
             words, advice = "the trained network is pulled back", "exchange the arguments of the soft update"
         elif "hardly" in told:
             words = "what it teaches is nearly what it was at the start"
@@ -89,7 +100,7 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
             words = "if it is to follow, nothing does that"
             advice = "call the update of the copy after each step of the optimizer; if it is a reference, do nothing"
         is_sure = bool(told & {"backwards", "hardly"})
-        is_sure |= "alike" in told and context.kind.name == "value"
+        is_sure |= bool(told & {"alike", "unasked"}) and context.kind.name == "value"
         is_sure |= "never" in told and _has_averaged_targets(context)
         found = refutation(
             context,

@@ -9,7 +9,7 @@ import torch
 from .check_result import CheckResult, broken, held
 
 FOLLOWS = "copy_follows_its_network"
-_CLAIM = "the copy {copy} of {network} follows it"
+_CLAIM = "the copy {copy} of {network} follows it, and is called"
 #: Elements of each parameter, and parameters, that are compared. Our choice: a network moves as a whole.
 _ELEMENTS, _PARAMETERS = 64, 32
 #: Relative distance within which one network is a copy of another; two random ones differ by 1.4.
@@ -21,6 +21,8 @@ _HARDLY: Final = 0.02
 _MOVED: Final = 1e-3
 #: Looks at which a copy must be the network itself, and the look from which it should have moved.
 _ALIKE, _LATE = 3, 3
+#: Looks at which a copy that is kept up to date must not have been called.
+_UNASKED: Final = 3
 #: Relative error within which all elements were moved by one share of the way.
 _SAME: Final = 1e-2
 
@@ -51,6 +53,7 @@ class CopyHistory:
         copy, network: Their names.
         first_copy, first_network: Samples of their first look.
         calls: Looks at which the copy was called without gradients in the training.
+        unasked: Looks at which it was not called at all.
         alike: Looks at which both were the same as the step began.
         pulled: Shares of the way by which the network was moved to the copy between two steps; 1 where it was put back.
     """
@@ -61,6 +64,7 @@ class CopyHistory:
     first_network: torch.Tensor
     looks: int = 0
     calls: int = 0
+    unasked: int = 0
     alike: int = 0
     has_parted: bool = False
     pulled: list[float] = field(default_factory=list)
@@ -71,17 +75,20 @@ class CopyHistory:
         begun: tuple[torch.Tensor, torch.Tensor],
         *,
         is_called: bool,
+        is_asked: bool,
     ) -> CheckResult | None:
         """Take a look at both, at a step that has begun; return what all looks tell.
 
         Args:
             before: The network as the step before had ended.
             begun: The copy and the network as this step began.
-            is_called: Whether the training called the copy in this step.
+            is_called: Whether the training called the copy without gradients in this step.
+            is_asked: Whether it called the copy at all.
         """
         copy, network = begun
         self.looks += 1
         self.calls += is_called
+        self.unasked += not is_asked
         size = float(self.first_network.norm()) + 1e-12
         way = float((network - self.first_network).norm())
         gone = float((copy - self.first_copy).norm())
@@ -92,6 +99,10 @@ class CopyHistory:
         elif gone == 0.0 and self.has_parted and is_called and torch.equal(copy, network):
             self.pulled += [1.0, 1.0]
         self.has_parted |= not torch.equal(copy, network)
+        if self.unasked == self.looks >= _UNASKED and gone > 0.0:
+            claim = _CLAIM.format(copy=self.copy, network=self.network)
+            words = f"{self.copy} is kept near {self.network}, and no part of it was called in {self.looks} steps"
+            return broken(FOLLOWS, claim, words, subject=self.copy, unasked=float(self.looks))
         if self.looks < 2 or self.calls < self.looks or (way < _MOVED * size and not self.pulled):
             return None
         numbers = {"moved": gone, "network_moved": way, "looks": float(self.looks)}

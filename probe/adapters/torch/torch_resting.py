@@ -95,15 +95,15 @@ class _Pair:
         self._history = CopyHistory(copy_name, network_name, sample_of(copy), sample_of(network))
         self._ended: torch.Tensor | None = None
         self._begun: tuple[torch.Tensor, torch.Tensor] | None = None
-        self._is_called = self._is_frozen = False
+        self._is_called = self._is_frozen = self._is_asked = False
 
     def arm(self, answered: Callable[[Any], None]) -> list[Any]:
         copy, network = self._copy(), self._network()
         if copy is None or network is None:
             return []
-        self._is_called, self._begun, self._ended = False, None, sample_of(network)
+        self._is_called, self._is_asked, self._begun, self._ended = False, False, None, sample_of(network)
         self._is_frozen = not any(parameter.requires_grad for parameter in copy.parameters())
-        called = [part.register_forward_pre_hook(Hook(self._note)) for part in (copy, *copy.children())]
+        called = [part.register_forward_pre_hook(Hook(self._note)) for part in copy.modules()]
         return [*called, copy.register_forward_hook(Hook(lambda _module, _inputs, output: answered(output)))]
 
     def begin(self) -> None:
@@ -114,12 +114,13 @@ class _Pair:
     def look(self) -> CheckResult | None:
         if self._ended is None or self._begun is None:
             return None
-        result = self._history.look(self._ended, self._begun, is_called=self._is_called)
+        result = self._history.look(self._ended, self._begun, is_called=self._is_called, is_asked=self._is_asked)
         self._ended = self._begun = None
         return result
 
     def _note(self, *_: Any) -> None:
-        """Note a call through which no gradient comes to the copy."""
+        """Note a call, and one through which no gradient comes to the copy."""
+        self._is_asked |= not is_aside()
         self._is_called |= not is_aside() and (self._is_frozen or not torch.is_grad_enabled())
 
 

@@ -1,0 +1,151 @@
+"""Where the text of a program gives names their values, and which names it reads."""
+
+import ast
+import symtable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A statement that gives a name its value.
+
+    Args:
+        value: What it is given, or what a loop runs over.
+        is_part: Whether the name takes a part of the value.
+        is_loop: Whether a loop gives it.
+    """
+
+    line: int
+    value: ast.expr | None
+    is_part: bool
+    is_loop: bool
+
+
+class Reads(ast.NodeVisitor):
+    """What the files of a program read by name, wherever it was given.
+
+    Attributes:
+        attributes: Attributes that are read, and strings that could name one.
+        names: Plain names.
+        keywords: Keywords that calls are given, other than None.
+        takes_all: Whether something reads all attributes or options at once.
+        runs_text: Whether something runs text as code, which may read any name.
+    """
+
+    def __init__(self) -> None:
+        self.attributes: set[str] = set()
+        self.names: set[str] = set()
+        self.keywords: set[str] = set()
+        self.takes_all = self.runs_text = False
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        """Note an attribute that is read."""
+        if isinstance(node.ctx, ast.Load):
+            self.attributes.add(node.attr)
+        self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        """Note a name that is read."""
+        if isinstance(node.ctx, ast.Load):
+            self.names.add(node.id)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        """Note what is imported, which the file that has it gives away."""
+        self.names.update(one.name for one in node.names)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        """Note a string that may name an attribute."""
+        if isinstance(node.value, str) and node.value.isidentifier():
+            self.attributes.add(node.value)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """Note the keywords of a call; the names of options on a command line do not read them."""
+        name = called(node)
+        self.keywords.update(one.arg for one in node.keywords if one.arg and not _is_none(one.value))
+        self.takes_all |= name in ("vars", "asdict", "getattr", "astuple", "fields", "__dict__")
+        self.takes_all |= any(one.arg is None for one in node.keywords)
+        self.runs_text |= name in ("exec", "eval", "globals", "locals") and isinstance(node.func, ast.Name)
+        for child in ast.iter_child_nodes(node):
+            if name != "add_argument" or isinstance(child, ast.keyword):
+                self.visit(child)
+
+
+def bindings_of(body: Iterable[ast.stmt]) -> dict[str, list[Binding]]:
+    """Return where names of one scope get their values; functions and classes inside have scopes of their own."""
+    found: dict[str, list[Binding]] = {}
+    waiting: list[ast.AST] = list(body)
+    for node in waiting:  # the list grows
+        if isinstance(node, Function | ast.ClassDef | ast.Lambda):
+            continue
+        for target, value, is_loop in _targets(node):
+            for name in (one for one in ast.walk(target) if isinstance(one, ast.Name)):
+                is_part = not isinstance(target, ast.Name)
+                found.setdefault(name.id, []).append(Binding(name.lineno, value, is_part, is_loop))
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def scopes_in(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    """Yield the scopes inside of one, at any depth."""
+    for child in table.get_children():
+        yield child
+        yield from scopes_in(child)
+
+
+def is_unread(symbol: symtable.Symbol, scope: symtable.SymbolTable) -> bool:
+    """Return whether neither this scope nor a function inside of it reads a name of its own."""
+    name = symbol.get_name()
+    if not symbol.is_local() or symbol.is_referenced() or symbol.is_imported() or symbol.is_namespace():
+        return False
+    return not any(name in one.get_identifiers() and one.lookup(name).is_free() for one in scopes_in(scope))
+
+
+def called(node: ast.AST | None) -> str:
+    """Return the last name of the function that a call calls; empty if it is no call, or the function has no name."""
+    function = node.func if isinstance(node, ast.Call) else None
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def is_interface(node: Function) -> bool:
+    """Return whether a function has to take what it is given: it does nothing, or others decide what it takes."""
+    body = [one for one in node.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
+    first = node.args.args[0].arg if node.args.args else ""
+    is_empty = all(isinstance(one, ast.Pass | ast.Raise) for one in body)
+    return is_empty or first == "ctx" or (node.name.startswith("__") and node.name != "__init__")
+
+
+def is_given(node: Function, name: str, reads: Reads) -> bool:
+    """Return whether callers give this parameter: it has no default, or a call names it."""
+    ordered = [*node.args.posonlyargs, *node.args.args]
+    required = ordered[: len(ordered) - len(node.args.defaults)]
+    alone = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    is_required = name in {one.arg for one in required} | {one.arg for one, value in alone if value is None}
+    is_variadic = name in {one.arg for one in (node.args.vararg, node.args.kwarg) if one is not None}
+    return not is_variadic and (is_required or name in reads.keywords)
+
+
+def _targets(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None, bool]]:
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            pairs = _pairs(target, node.value)
+            yield from ((one, value, False) for one, value in pairs if isinstance(one, ast.Name | ast.Tuple | ast.List))
+    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        yield node.target, node.value, False
+    elif isinstance(node, ast.For) and isinstance(node.target, ast.Tuple):
+        yield node.target, node.iter, True
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """Return `a, b = x, y` as two assignments, and any other as it is."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return list(zip(target.elts, value.elts, strict=True))
+    return [(target, value)]
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None

@@ -1,0 +1,102 @@
+"""Small questions about expressions: what they name, what they call, and with which sign a part enters."""
+
+import ast
+from collections.abc import Callable, Iterator
+
+from .bindings import called
+from .names import words_of
+
+#: Calls that leave the sign and the meaning of what they are called on or given.
+_KEEPS = frozenset(
+    {
+        "mean", "sum", "view", "reshape", "squeeze", "unsqueeze", "flatten", "float", "detach", "nanmean", "to", "item",
+        "contiguous", "clone", "double",
+    }
+)  # fmt: skip
+
+
+def words_in(node: ast.AST | None) -> set[str]:
+    """Return the words of all names and attributes of an expression."""
+    found: set[str] = set()
+    for one in ast.walk(node) if node is not None else ():
+        if isinstance(one, ast.Name):
+            found |= words_of(one.id)
+        elif isinstance(one, ast.Attribute):
+            found |= words_of(one.attr)
+        elif isinstance(one, ast.Constant) and isinstance(one.value, str):
+            found |= words_of(one.value)
+    return found
+
+
+def inner(node: ast.expr) -> ast.expr:
+    """Return what an expression is made of by calls that leave its sign, `x` of `x.view(-1).mean()`."""
+    while isinstance(node, ast.Call) and called(node) in _KEEPS:
+        is_method = isinstance(node.func, ast.Attribute) and not _is_module(node.func.value)
+        if is_method and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        elif node.args:
+            node = node.args[0]
+        else:
+            return node
+    return node
+
+
+def terms(node: ast.expr, sign: int = 1) -> Iterator[tuple[ast.expr, int]]:
+    """Yield the terms of a sum with their signs; the sign of a product is that of its only term that is no number."""
+    node = inner(node)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        yield from terms(node.operand, -sign)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        yield from terms(node.left, sign)
+        yield from terms(node.right, sign if isinstance(node.op, ast.Add) else -sign)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div) and _number(node.right) is not None:
+        yield from terms(node.left, sign if (_number(node.right) or 0) >= 0 else -sign)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and _number(node.left) is not None:
+        yield from terms(node.right, sign if (_number(node.left) or 0) >= 0 else -sign)
+    else:
+        yield node, sign
+
+
+def calls_in(node: ast.AST, *names: str) -> Iterator[ast.Call]:
+    """Yield the calls of functions or methods of these names."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Call) and called(one) in names:
+            yield one
+
+
+def operand(call: ast.Call, number: int = 0) -> ast.expr | None:
+    """Return what a function is given, or what a method is called on: `x` of `torch.exp(x)` and of `x.exp()`."""
+    is_method = isinstance(call.func, ast.Attribute) and not _is_module(call.func.value)
+    given = [call.func.value, *call.args] if is_method and isinstance(call.func, ast.Attribute) else call.args
+    return given[number] if number < len(given) else None
+
+
+def assignments(tree: ast.AST) -> Iterator[tuple[str, ast.expr, int]]:
+    """Yield name, value and line of each assignment of one name or attribute."""
+    for node in ast.walk(tree):
+        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        if isinstance(node, ast.Assign) and isinstance(target, ast.Name | ast.Attribute):
+            yield target.id if isinstance(target, ast.Name) else target.attr, node.value, node.lineno
+
+
+def find(node: ast.AST, is_wanted: Callable[[ast.AST], bool]) -> bool:
+    """Return whether any part of an expression is wanted."""
+    return any(is_wanted(one) for one in ast.walk(node))
+
+
+def is_difference(node: ast.expr | None) -> bool:
+    """Return whether an expression is `a - b`."""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
+
+
+def _number(node: ast.expr) -> float | None:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inside = _number(node.operand)
+        return None if inside is None else -inside
+    is_number = isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+    return float(node.value) if is_number and isinstance(node, ast.Constant) else None  # type: ignore[arg-type]
+
+
+def _is_module(node: ast.expr) -> bool:
+    """Return whether an expression is a module of functions, as `torch`, `F`, `np` or `torch.nn.functional`."""
+    return ast.unparse(node) in ("torch", "F", "np", "numpy", "jnp", "math", "nn.functional", "torch.nn.functional")

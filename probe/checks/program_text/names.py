@@ -1,0 +1,49 @@
+"""What a name says that its value is for."""
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal
+
+Purpose = Literal["mask", "end", "weight", "length", "order", "term", "setting", "layer", "function"]
+
+#: Words that a name is made of. Our choice: values of other names are left unread for good reasons.
+_PURPOSES: Final[Mapping[Purpose, frozenset[str]]] = {
+    "mask": frozenset({"mask", "masks", "masked", "padding"}),
+    "end": frozenset({"done", "dones", "terminal", "terminals", "nonterminal", "nonterminals"}),
+    "weight": frozenset({"weight", "weights", "importance", "coefficient", "coefficients"}),
+    "length": frozenset({"length", "lengths", "lens", "seqlen", "seqlens"}),
+    "order": frozenset({"perm", "permutation", "shuffled"}),
+    "term": frozenset(
+        {"loss", "kl", "kld", "penalty", "aux", "regularizer", "regulariser", "commitment", "entropy", "bonus"}
+    ),
+    "setting": frozenset(
+        {
+            "gamma", "beta", "betas", "lambda", "lam", "alpha", "tau", "temperature", "temp", "eps", "epsilon", "clip",
+            "margin", "warmup", "decay", "momentum", "dropout", "lr", "smoothing", "coef", "coeff", "discount", "sigma",
+            "scale", "scaling", "wd", "ema",
+        }
+    ),
+}  # fmt: skip
+_ACTIONS: Final = frozenset(
+    {
+        "update", "sync", "soft", "polyak", "ema", "augment", "normalize", "normalise", "mask", "clip", "warmup",
+        "shuffle", "init", "reset", "anneal", "freeze",
+    }
+)  # fmt: skip
+
+
+def purpose_of(name: str) -> Purpose | None:
+    """Return what a value of this name is for, as its words say; None if they say nothing that is looked for."""
+    words = words_of(name)
+    known = (purpose for purpose, spelled in _PURPOSES.items() if not spelled.isdisjoint(words))
+    return None if name.startswith("_") else next(known, None)
+
+
+def is_action(name: str) -> bool:
+    """Return whether a function of this name does something to a training that is missed where nobody calls it."""
+    return name[:1].islower() and not _ACTIONS.isdisjoint(words_of(name))
+
+
+def words_of(name: str) -> set[str]:
+    """Return the words of `snake_case`, `camelCase` or both, in lower case."""
+    return set(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_"))

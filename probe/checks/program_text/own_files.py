@@ -1,0 +1,47 @@
+"""The files that a person has written for the program that runs: the script, and the modules beside it."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from ...user_line import OUR_FILES
+
+#: Files of one program that are read, and bytes of one: more of either is a library. Our choice.
+_MOST_FILES, _MOST_BYTES = 40, 200_000
+
+
+def own_sources() -> tuple[str, dict[str, str]]:
+    """Return the path of the script that runs, and the texts of its files by path; nothing where there is no script.
+
+    Modules count that are loaded from the script's folder, or from below it.
+    """
+    script = _file_of(sys.modules.get("__main__"))
+    if script is None or "site-packages" in script.parts:
+        return "", {}
+    texts: dict[str, str] = {}
+    for path in [script, *map(_file_of, list(sys.modules.values()))]:
+        if path is None or str(path) in texts or not _is_own(path, script.parent):
+            continue
+        if len(texts) >= _MOST_FILES:
+            return "", {}
+        try:
+            if path.stat().st_size <= _MOST_BYTES:
+                texts[str(path)] = path.read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            continue
+    return str(script), texts
+
+
+def _is_own(path: Path, folder: Path) -> bool:
+    is_ours = str(path).startswith(OUR_FILES)
+    return not is_ours and path.is_relative_to(folder) and "site-packages" not in path.parts
+
+
+def _file_of(module: ModuleType | None) -> Path | None:
+    """Return the file of a module that has a text; a module may be anything that somebody has put among them."""
+    try:
+        name = getattr(module, "__file__", None)
+        path = Path(name) if isinstance(name, str) and name.endswith(".py") else None
+        return path.absolute() if path is not None and path.is_file() else None
+    except Exception:  # noqa: BLE001  an attribute of it may raise
+        return None

@@ -1,0 +1,216 @@
+"""What a program's text computes, or is given, and never reads: masks, weights, ends of episodes, settings, layers."""
+
+import ast
+import re
+import symtable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ..check_result import CheckResult, broken, held
+from .bindings import Binding, Function, Reads, bindings_of, called, is_given, is_interface, is_unread, scopes_in
+from .names import Purpose, is_action, purpose_of, words_of
+
+READ: Final = "values_are_read"
+_CLAIM = "the program reads the masks, weights, settings and layers that its text gives values"
+_MOST_TOLD = 4
+#: Functions whose result is an order of samples, and the classes that change a rate.
+_ORDERS: Final = frozenset({"randperm", "permutation"})
+_SCHEDULES: Final = re.compile(r"(LR|Scheduler|WarmRestarts|get_\w*schedule\w*)$")
+#: Functions in which a part of a result is left unread for good reasons.
+_ASIDE: Final = re.compile(r"eval|test|valid|predict|generat|sampl|infer|plot|show|demo|visual|log", re.IGNORECASE)
+#: Methods whose answers nobody needs whole.
+_PARTIAL: Final = frozenset({"step", "reset", "split", "topk", "max", "min", "sort", "unique", "meshgrid"})
+#: Functions that are called for what they do, and give a loss for those who want it.
+_DOERS: Final = re.compile(r"train|epoch|step|fit|run|update|eval|test|valid")
+#: Methods by which a class answers to a framework.
+_HOOKS: Final = re.compile(r"^(reset_parameters|init_weights|on_\w+|configure_\w+|test_\w*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadValue:
+    """A name that is given a value that nothing reads.
+
+    Args:
+        purpose: What a value of such a name is for.
+        owner: The function or class that it belongs to; empty at the top of a file.
+        file, line: Where it is given.
+    """
+
+    name: str
+    purpose: Purpose
+    owner: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: str
+    tree: ast.Module
+    table: symtable.SymbolTable
+
+
+def unread_values(sources: Mapping[str, str], *, script: str = "") -> list[UnreadValue]:
+    """Return what a program gives a value and never reads, of names that tell what the value is for.
+
+    A name counts as read where any code of its scope, or of a function inside, loads it; an attribute, a setting or a
+    function where any file of the program does. Names that begin with an underscore, and parameters that have a default
+    value and are never given, are left out.
+
+    Args:
+        sources: The texts of the program's own files, by path; a text that cannot be parsed is left out.
+        script: The file that is run, of which functions are looked at as well: those of others may be there for more
+            than one program.
+    """
+    files = [file for path, text in sources.items() if (file := _parsed(path, text)) is not None]
+    reads = Reads()
+    for file in files:
+        reads.visit(file.tree)
+    found: list[UnreadValue] = []
+    for file in files:
+        found += _of_functions(file, reads)
+        found += [] if reads.runs_text else _of_the_top(file, reads)
+        found += [] if reads.takes_all else _of_settings(file, reads)
+        found += _of_modules(file, reads)
+        found += _never_called(file, reads) if file.path == script and not reads.takes_all else []
+    return sorted(found, key=lambda one: (one.file, one.line))
+
+
+def _parsed(path: str, text: str) -> _File | None:
+    try:
+        return _File(path, ast.parse(text), symtable.symtable(text, path, "exec"))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _of_functions(file: _File, reads: Reads) -> Iterator[UnreadValue]:
+    functions = {(one.name, at): one for one in ast.walk(file.tree) if isinstance(one, Function) for at in _lines(one)}
+    for scope in scopes_in(file.table):
+        node = functions.get((scope.get_name(), scope.get_lineno()))
+        if node is None or scope.get_type() != "function" or is_interface(node):
+            continue
+        bindings = bindings_of(node.body)
+        for symbol in scope.get_symbols():
+            name = symbol.get_name()
+            if not is_unread(symbol, scope):
+                continue
+            if not symbol.is_parameter():
+                yield from _told(file, node.name, name, bindings.get(name, []))
+            elif is_given(node, name, reads) and (purpose := purpose_of(name)) is not None:
+                yield UnreadValue(name, purpose, node.name, file.path, node.lineno)
+
+
+def _of_the_top(file: _File, reads: Reads) -> Iterator[UnreadValue]:
+    bindings = bindings_of(file.tree.body)
+    for symbol in file.table.get_symbols():
+        name = symbol.get_name()
+        if name not in reads.names | reads.attributes and not symbol.is_imported() and not symbol.is_namespace():
+            yield from _told(file, "", name, bindings.get(name, []))
+
+
+def _of_settings(file: _File, reads: Reads) -> Iterator[UnreadValue]:
+    """Yield options of the command line and fields of classes of settings that no file of the program reads."""
+    for node in ast.walk(file.tree):
+        options = [_option(node)] if isinstance(node, ast.Call) and called(node) == "add_argument" else []
+        if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list):
+            options = [
+                (one.target.id, one.lineno)
+                for one in node.body
+                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+            ]
+        for name, line in options:
+            if name not in reads.attributes and purpose_of(name) is not None:
+                yield UnreadValue(name, "setting", node.name if isinstance(node, ast.ClassDef) else "", file.path, line)
+
+
+def _of_modules(file: _File, reads: Reads) -> Iterator[UnreadValue]:
+    """Yield layers and settings that a module keeps, and that no file of the program reads."""
+    for node in ast.walk(file.tree):
+        if not isinstance(node, ast.ClassDef) or not any("Module" in ast.unparse(base) for base in node.bases):
+            continue
+        for one in ast.walk(node):
+            name = _own_attribute(one)
+            if not isinstance(one, ast.Assign) or name is None or name in reads.attributes:
+                continue
+            is_layer = isinstance(one.value, ast.Call) and called(one.value)[:1].isupper()
+            purpose: Purpose | None = "layer" if is_layer else purpose_of(name)
+            if purpose is not None and not name.startswith("_"):
+                yield UnreadValue(f"self.{name}", purpose, node.name, file.path, one.lineno)
+
+
+def _never_called(file: _File, reads: Reads) -> Iterator[UnreadValue]:
+    for node in ast.walk(file.tree):
+        if not isinstance(node, Function) or node.decorator_list or _HOOKS.match(node.name):
+            continue
+        if is_action(node.name) and node.name not in reads.attributes | reads.names:
+            yield UnreadValue(node.name, "function", "", file.path, node.lineno)
+
+
+def _told(file: _File, owner: str, name: str, bindings: Iterable[Binding]) -> Iterator[UnreadValue]:
+    for binding in bindings:
+        purpose = _purpose_of_local(name, owner, binding)
+        if purpose is not None:
+            yield UnreadValue(name, purpose, owner, file.path, binding.line)
+            return
+
+
+def _purpose_of_local(name: str, function: str, binding: Binding) -> Purpose | None:
+    by = called(binding.value)
+    if not binding.is_part and (by in _ORDERS or _SCHEDULES.search(by)):
+        return "order" if by in _ORDERS else "setting"
+    purpose = purpose_of(name)
+    if purpose is None or (binding.is_part and not binding.is_loop and by in _PARTIAL):
+        return None
+    is_side = bool(_ASIDE.search(function))
+    if binding.is_part and purpose in ("term", "weight"):  # `output, weights = attention(x)`, `logits, loss = model(x)`
+        is_meant = is_side or binding.is_loop or purpose == "weight" or "loss" in words_of(name)
+        return None if is_meant else purpose
+    if purpose == "setting":
+        is_constant = isinstance(binding.value, ast.Constant | ast.UnaryOp | ast.BinOp)
+        return purpose if not function and is_constant else None
+    if purpose == "term":
+        is_computed = isinstance(binding.value, ast.Call | ast.BinOp | ast.UnaryOp)
+        return purpose if is_computed and not is_side and not _DOERS.search(by) else None
+    return purpose
+
+
+def _own_attribute(node: ast.AST) -> str | None:
+    target = node.targets[0] if isinstance(node, ast.Assign) else None
+    is_own = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
+    return target.attr if is_own and isinstance(target, ast.Attribute) else None
+
+
+def _option(node: ast.Call) -> tuple[str, int]:
+    """Return the name by which a program reads an option, and its line."""
+    named = [one.value.value for one in node.keywords if one.arg == "dest" and isinstance(one.value, ast.Constant)]
+    spelled = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    long = max(spelled, key=len, default="").lstrip("-").replace("-", "_")
+    return str(named[0]) if named else long, node.lineno
+
+
+def _lines(node: Function) -> set[int]:
+    """Return the lines at which a table of symbols may say that the function begins."""
+    return {node.lineno, *(one.lineno for one in node.decorator_list)}
+
+
+def words_for(value: UnreadValue) -> str:
+    """Return what is known of the value, as a clause."""
+    place = f"{Path(value.file).name}:{value.line}"
+    if value.purpose == "function":
+        return f"the function {value.name} ({place}) is never called"
+    kinds = {"layer": "a layer", "setting": "a setting"}
+    kind = kinds.get(value.purpose, "a value")
+    owner = f" of {value.owner}" if value.owner else ""
+    return f"{value.name}, {kind}{owner} ({place}), is read by nothing"
+
+
+def values_are_read(sources: Mapping[str, str], *, script: str = "") -> CheckResult:
+    """Return whether a program reads the masks, weights, settings and layers that its text gives values."""
+    found = unread_values(sources, script=script)
+    if not found:
+        return held(READ, _CLAIM)
+    words = "; ".join(words_for(one) for one in found[:_MOST_TOLD])
+    more = f"; and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
+    return broken(READ, _CLAIM, words + more, subject=found[0].name, values=float(len(found)))

@@ -1,0 +1,107 @@
+"""What a program has and never reads is told; what is left unread for good reasons is not."""
+
+import sys
+import textwrap
+
+import pytest
+from mindscope.probe.checks.program_text.own_files import own_sources
+from mindscope.probe.checks.program_text.unread_values import unread_values, values_are_read, words_for
+
+
+def _names(*texts, script="0.py"):
+    sources = {f"{number}.py": textwrap.dedent(text) for number, text in enumerate(texts)}
+    return [one.name for one in unread_values(sources, script=script)]
+
+
+UNREAD = {
+    "a mask that a function takes": ("def loss(p, y, mask):\n    return (p - y).mean()\n", "mask"),
+    "the end of an episode": ("def learn(b):\n    s, a, r, s2, done = b.sample()\n    return s, a, r, s2\n", "done"),
+    "lengths of a loader": ("def run(loader):\n    for x, lengths in loader:\n        print(x)\n", "lengths"),
+    "an order": ("import torch\ndef run(x):\n    order = torch.randperm(8)\n    return x[:4]\n", "order"),
+    "a setting": ("WARMUP_STEPS = 100\nprint(1)\n", "WARMUP_STEPS"),
+    "an option": (
+        "from argparse import ArgumentParser\np = ArgumentParser()\np.add_argument('--kl-beta')\np.parse_args()\n",
+        "kl_beta",
+    ),
+    "a field of a class of settings": (
+        "from dataclasses import dataclass\n@dataclass\nclass Config:\n    width: int = 3\n    gamma: float = 0.9\n"
+        "print(Config().width)\n",
+        "gamma",
+    ),
+    "a layer": (
+        "class Net(nn.Module):\n    def __init__(self):\n        self.drop = nn.Dropout(0.1)\n"
+        "    def forward(self, x):\n        return x\n",
+        "self.drop",
+    ),
+    "a schedule": ("def run(opt):\n    plan = CosineAnnealingLR(opt, 10)\n    return 1\n", "plan"),
+    "an update": ("def soft_update(a, b):\n    return a + b\nprint(1)\n", "soft_update"),
+    "a term": ("def loss(x):\n    kl = -0.5 * x.sum()\n    return x.mean()\n", "kl"),
+    "a part of what a model returns": (
+        "def step(model, x):\n    y, aux = model(x)\n    return y\n",
+        "aux",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_what_nothing_reads_is_told(name):
+    text, expected = UNREAD[name]
+    assert expected in _names(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def loss(p, y, _mask):\n    return (p - y).mean()\n",
+        "def forward(x, mask=None):\n    return x\n",  # callers may give it, and none does
+        "def learn(b):\n    done = b.done\n    def inner():\n        return done\n    return inner\n",
+        "def run(env):\n    s, r, done, info = env.step(0)\n    return s\n",
+        "def attend(x):\n    y, weights = attention(x)\n    return y\n",
+        "def run():\n    train_loss = train_epoch()\n    return 1\n",
+        "def backward(ctx, mask):\n    return ctx\n",
+        "class Base:\n    def loss(self, mask):\n        raise NotImplementedError\n",
+        "LR = 0.1\nexec('print(LR)')\n",
+        "p = ArgumentParser()\np.add_argument('--gamma')\nprint(vars(p.parse_args()))\n",
+        "class Net(nn.Module):\n    def __init__(self):\n        self.drop = nn.Dropout(0.1)\n"
+        "    def forward(self, x):\n        return getattr(self, 'drop')(x)\n",
+        "for epoch, perm in enumerate(x):\n    print(perm)\n",
+        "def broken(:",
+    ],
+)
+def test_what_is_left_unread_for_good_reasons_is_not(text):
+    assert _names(text) == []
+
+
+def test_what_another_file_reads_is_read():
+    keeps = "class Net(nn.Module):\n    def __init__(self):\n        self.norm = nn.LayerNorm(3)\n"
+    assert _names(keeps) == ["self.norm"]
+    assert _names(keeps, "def use(net, x):\n    return net.norm(x)\n") == []
+
+
+def test_only_the_scripts_own_functions_must_be_called():
+    helper = "def normalize(x):\n    return x\n"
+    assert _names("print(1)\n", helper) == []
+    assert _names(helper) == ["normalize"]
+
+
+def test_the_words_say_where():
+    (found,) = unread_values({"/a/train.py": "def f(x, pad_mask):\n    return x\n"})
+    assert words_for(found) == "pad_mask, a value of f (train.py:1), is read by nothing"
+    result = values_are_read({"/a/train.py": "def f(x, pad_mask):\n    return x\n"})
+    assert (result.outcome, result.subject) == ("broken", "pad_mask")
+    assert values_are_read({"/a/train.py": "print(1)\n"}).outcome == "held"
+
+
+def test_the_files_of_a_program_are_the_script_and_what_lies_beside_it(tmp_path, monkeypatch):
+    script, beside, foreign = (tmp_path / name for name in ("train.py", "data/own.py", "site-packages/other.py"))
+    for path in (script, beside, foreign):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x = 1\n", encoding="utf-8")
+    modules = {name: type(sys)(name) for name in ("__main__", "own", "other")}
+    for module, path in zip(modules.values(), (script, beside, foreign), strict=True):
+        module.__file__ = str(path)
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    assert own_sources() == (str(script), {str(script): "x = 1\n", str(beside): "x = 1\n"})
+    modules["__main__"].__file__ = None
+    assert own_sources() == ("", {})
