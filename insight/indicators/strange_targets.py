@@ -1,6 +1,7 @@
 """Targets that checks of single batches have found to be other ones than the predictions need."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from ...storage import Finding
@@ -20,22 +21,31 @@ STRANGE: Final = {
         "the model learns to leave out the positions between",
         "shift the targets once only: in the data, or between the model and its loss",
     ),
+    "arrays_keep_one_order": (
+        "rows are paired with those of other samples",
+        "index each of the arrays with the same order, and once only",
+    ),
 }
+
+
+#: Those that are read from the program's text, which may mislead.
+_READ: Final = frozenset({"arrays_keep_one_order"})
 
 
 def strange_targets(context: StepContext, reported: set[str], judges: set[tuple[str, str, str]]) -> Iterator[Finding]:
     """Yield a finding for each check that is broken for the first time.
 
     Args:
-        reported: Names of checks so far; extended.
+        reported: Names of checks so far, and `start` where targets are known to be wrong from the start; extended.
         judges: What a first occasion has said of discriminators; extended.
     """
     for event in refuted(context, *STRANGE):
         check = str(event.data.get("check"))
         if check not in reported:
-            reported.add(check)
+            reported |= {check, "start"}  # what is known is not suspected, and withdrawn, once more
             consequence, advice = STRANGE[check]
-            yield refutation(context, event, consequence=consequence, advice=advice, metric="scalar/loss")
+            found = refutation(context, event, consequence=consequence, advice=advice, metric="scalar/loss")
+            yield replace(found, severity="warning", confidence=0.8) if check in _READ else found
     for event in refuted_twice(context, judges, JUDGE):
         yield refutation(
             context,

@@ -11,7 +11,7 @@ from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-_CHECK = "outputs_differ"
+_CHECK, _CODES = "outputs_differ", "codes_differ_from_the_prior"
 #: The first occasion, step 200, at which equal outputs mean something: a fresh model may begin with them.
 _OCCASION = 3
 
@@ -25,6 +25,11 @@ def _tried(*outcomes: str) -> Recording:
     return Recording(structure=_MODEL, events=tuple(events), steps=len(outcomes))
 
 
+def _coded(outcome: str) -> Recording:
+    words = "in each dimension of the code the variance is 1, as in the prior, within 0.004"
+    return Recording(structure=_MODEL, events=(refuting_event(_CODES, words, outcome=outcome, furthest=0.004),))
+
+
 @rule(
     "collapsed-output",
     needs=("record",),
@@ -32,8 +37,13 @@ def _tried(*outcomes: str) -> Recording:
     phase=FORWARD,
     memory=set,
     is_optional=True,
-    fires_on=(_tried("held", "held", "broken"), _tried("held", "held", "held", "broken")),
-    silent_on=(_tried("broken", "broken", "held"), _tried("held", "held", "held", "held"), _tried("broken", "broken")),
+    fires_on=(_tried("held", "held", "broken"), _tried("held", "held", "held", "broken"), _coded("broken")),
+    silent_on=(
+        _coded(1),
+        _tried("broken", "broken", "held"),
+        _tried("held", "held", "held", "held"),
+        _tried("broken", "broken"),
+    ),
 )
 def check(context: StepContext, memory: set[str]) -> Iterator[Finding]:
     """Report a model whose outputs for different samples are the same, at step 200 or 1000.
@@ -42,7 +52,24 @@ def check(context: StepContext, memory: set[str]) -> Iterator[Finding]:
     their spread between samples is below a thousandth of their size. So end self-supervised models that collapse
     (Grill et al. 2020, "Bootstrap your own latent"; Chen & He 2021, "SimSiam"), generators that ignore their noise
     (mode collapse), decoders that ignore their code, and classifiers whose signal has died on the way.
+
+    A variational autoencoder has collapsed if all dimensions of its code are the prior: at three looks, from step 80
+    on, their variances, read from the divergence in the loss, are one within 5 %, and have come nearer to one than they
+    were (Lucas et al. 2019, "Don't blame the ELBO").
     """
+    for event in refuted(context, _CODES):
+        if _CODES not in memory:
+            memory.add(_CODES)
+            yield refutation(
+                context,
+                event,
+                consequence="the code tells the decoder nothing (posterior collapse)",
+                advice="give the divergence less weight, or raise it slowly from zero; take the sum of both terms over "
+                "all elements of a sample, not the mean of one beside the sum of the other",
+                metric="scalar/loss",
+                severity="warning",
+                confidence=0.9,
+            )
     for event in refuted(context, _CHECK):
         if number(event, "occasion") < _OCCASION or event.site in memory:
             continue

@@ -1,4 +1,4 @@
-"""Is a divergence of normals pulled towards zero? Read from what a loss adds up: exp(s) and s of the same tensor s."""
+"""Is a divergence of normals lowered, and not to nothing? Read from what a loss adds up: exp(s) and s of one tensor."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -7,11 +7,19 @@ from .check_result import CheckResult, broken, held
 from .loss_graph import SAME_VALUES, is_packed, shape_of
 
 DIVERGENCE = "divergence_is_lowered"
+CODES = "codes_differ_from_the_prior"
+_CODES = "a code that is pulled towards the standard normal is not that normal in all its dimensions"
 _CLAIM = "a step lowers the divergence from the standard normal that the loss holds"
 #: Paths through sums that are followed from a loss, and steps from a value back to its logarithm. Our choice.
 _MOST_PATHS, _DEEPEST = 400, 8
 #: Relative error within which two factors are the same.
 _EXACT = 1e-3
+#: Mean distance of a variance from one, below which it is that of the prior. Our choice: one that says a tenth of a nat
+#: is at 0.2.
+_NEAR_ONE = 0.05
+#: Looks, the share of the first distance below which a code has come nearer to the prior, and the step from which that
+#: does not matter. Our choice: a fresh encoder may lie near the prior.
+_LOOKS, _NEARER, _LATE = 3, 0.3, 200
 
 _Value = tuple[Any, int]  # a node and the number of its output
 
@@ -29,7 +37,68 @@ def divergence_is_lowered(root: Any, nodes: Sequence[Any]) -> CheckResult | None
     Returns:
         None if the loss holds no such terms.
     """
+    for weight, base, is_least_at_one in _divergences(_added(root, set(nodes))):
+        if weight > 0 and is_least_at_one:
+            return held(DIVERGENCE, _CLAIM, weight=weight)
+        if weight < 0:
+            shape, sign = shape_of(*base[1]), "-" if is_least_at_one else "+"
+            return broken(
+                DIVERGENCE,
+                _CLAIM,
+                f"the loss holds {weight:.4g} * (exp(s) {sign} s) for a tensor s of shape {shape}: the divergence "
+                "of a normal from the standard one with a wrong sign, which has no lower bound",
+                weight=weight,
+            )
+    return None
+
+
+def distance_from_the_prior(root: Any, nodes: Sequence[Any]) -> float | None:
+    """Return how far the variances of a code are from one: of its dimensions the furthest, over the batch's samples.
+
+    Args:
+        root: The node that made the loss.
+        nodes: The nodes between the loss and the models' outputs.
+
+    Returns:
+        None if the loss holds no divergence from a standard normal, or its variances were not kept.
+    """
     added = _added(root, set(nodes))
+    bases = {base for weight, base, is_least_at_one in _divergences(added) if weight > 0 and is_least_at_one}
+    variances = [
+        node._saved_result.detach()
+        for node, _ in added
+        if node.name().startswith("ExpBackward") and any((True, value) in bases for value in node.next_functions)
+    ]
+    if not variances or any(one.dim() < 2 for one in variances):
+        return None
+    return max(float((one - 1).abs().reshape(-1, one.shape[-1]).double().mean(0).max()) for one in variances)
+
+
+def codes_differ_from_the_prior(distances: Sequence[float], step: int) -> CheckResult | None:
+    """Return whether a code still says something: a dimension that does has a variance below one.
+
+    That all dimensions come to be the prior is a posterior collapse (Bowman et al. 2016, arXiv:1511.06349, section
+    3.1; Lucas et al. 2019, arXiv:1911.02469).
+
+    Args:
+        distances: `distance_from_the_prior` at several looks, the newest last.
+        step: The step of the newest.
+
+    Returns:
+        None while it is too early to say.
+    """
+    if len(distances) < _LOOKS:
+        return None
+    furthest = max(distances[-_LOOKS:])
+    has_come = furthest < distances[0] * _NEARER or step >= _LATE
+    if furthest < _NEAR_ONE and has_come:
+        words = f"in each dimension of the code the variance is 1, as in the prior, within {furthest:.2g}"
+        return broken(CODES, _CODES, words, furthest=furthest, first=distances[0])
+    return held(CODES, _CODES, furthest=furthest) if furthest >= _NEAR_ONE else None
+
+
+def _divergences(added: dict[_Value, float]) -> Iterator[tuple[float, tuple[bool, _Value], bool]]:
+    """Yield weight and base of each exp(s) - s among what a loss adds up, and whether it is least at s = 0."""
     slopes: dict[tuple[bool, _Value], float] = {(True, value): weight for value, weight in added.items()}
     for (node, _), weight in added.items():
         if node.name().startswith("LogBackward"):
@@ -38,21 +107,8 @@ def divergence_is_lowered(root: Any, nodes: Sequence[Any]) -> CheckResult | None
     for value, weight in added.items():
         for base, power in _logarithms(*value):
             slope, own = slopes.get(base, 0.0), weight * power
-            if own == 0.0 or abs(abs(slope) - abs(own)) > _EXACT * abs(own):
-                continue  # of a Poisson loss, of a likelihood
-            is_least_at_one = slope * own < 0
-            if weight > 0 and is_least_at_one:
-                return held(DIVERGENCE, _CLAIM, weight=weight)
-            if weight < 0:
-                shape, sign = shape_of(*base[1]), "-" if is_least_at_one else "+"
-                return broken(
-                    DIVERGENCE,
-                    _CLAIM,
-                    f"the loss holds {weight:.4g} * (exp(s) {sign} s) for a tensor s of shape {shape}: the divergence "
-                    "of a normal from the standard one with a wrong sign, which has no lower bound",
-                    weight=weight,
-                )
-    return None
+            if own != 0.0 and abs(abs(slope) - abs(own)) <= _EXACT * abs(own):  # else a Poisson loss, or a likelihood
+                yield weight, base, slope * own < 0
 
 
 def _added(root: Any, inside: set[Any]) -> dict[_Value, float]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...storage.records import Event
 from ..checks.program_text.contradictions import expressions_fit_their_names
+from ..checks.program_text.orders import arrays_keep_one_order
 from ..checks.program_text.own_files import own_sources
 from ..checks.program_text.unread_values import values_are_read
 from ..collectors.collector import Step
@@ -56,6 +57,7 @@ def text_read(step: int) -> list[Event]:
         if not sources:
             return []
         results = [values_are_read(sources, script=script), *expressions_fit_their_names(sources)]
+        results.append(arrays_keep_one_order(sources))
     except Exception:  # noqa: BLE001  the training must not feel that the observation fails
         _log.debug("the text of the program cannot be read", exc_info=True)
         return []

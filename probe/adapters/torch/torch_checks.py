@@ -53,6 +53,8 @@ OCCASIONS: Final = (1, 25, 200, 1000)
 ALL_CHECKS: Final = 2
 _MOST_NETWORKS, _MOST_OUTPUTS, _MOST_PASSES = 4, 64, 4
 _NEVER: Final = 1 << 62
+#: Steps of which nothing may be seen before an occasion is given up.
+_MOST_MISSES: Final = 8
 _BEFORE_AND_BEGUN: Final = 2
 
 
@@ -90,7 +92,7 @@ class TorchChecks(SilentListener):
         self._seen: StepSeen | None = None
         self._earlier: dict[str, dict[str, torch.Tensor]] = {}
         self._generators: list[tuple[bytes, ...]] = []
-        self._occasion = 0
+        self._occasion = self._misses = 0
         self.wants_end_of = OCCASIONS[0] - 1
         for add in (add_call_listener, add_listener, _entropies.add):
             add(self)
@@ -121,6 +123,9 @@ class TorchChecks(SilentListener):
         """Run the checks if they were armed for the step that ends; arm them if they are due at the next one."""
         self._is_postponed = self._has_postponed_tape = False
         self._leaving = [mode for mode in self._leaving if not mode.leave()]
+        if self._seen is not None and self._is_missed(self._seen):
+            self.wants_end_of = step + 1
+            return
         if self._seen is not None:
             seen = self._seen
             self._occasion += 1
@@ -145,6 +150,11 @@ class TorchChecks(SilentListener):
         if self.rehearsal is not None and not self.rehearsal.is_over:
             self.rehearsal.step_ends(step)
             self.wants_end_of = step + 1
+
+    def _is_missed(self, seen: StepSeen) -> bool:
+        """Return whether nothing of a step was seen, as where its end is told late: then the next one is waited for."""
+        self._misses += not (seen.calls or seen.passes or seen.losses)
+        return not (seen.calls or seen.passes or seen.losses) and self._misses <= _MOST_MISSES
 
     def _follow(self) -> None:
         """Wait with the checks while steps are idle, in which nobody says where a step ends."""

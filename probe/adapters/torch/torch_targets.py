@@ -11,6 +11,7 @@ import torch
 
 from ...aside import aside, is_aside
 from ...checks.check_result import CheckResult
+from ...checks.divergence_sign import codes_differ_from_the_prior, distance_from_the_prior
 from ...checks.loss_graph import nodes_of_loss
 from ...checks.model_call import outputs_of
 from ...checks.own_targets import TargetFit, fit_of, verdict_on, written_distances
@@ -59,6 +60,7 @@ class TorchTargets(SilentListener):
         self._module_sites, self._recorder = module_sites, recorder
         self._fits: dict[str, deque[TargetFit]] = {}
         self._pairs: dict[str, deque[PairScores]] = {}
+        self._from_the_prior: list[float] = []
         self._told: dict[tuple[str, str], str] = {}
         self._handles: list[Any] = []
         self._looked: _Looked | None = None
@@ -78,10 +80,8 @@ class TorchTargets(SilentListener):
     def step_ends(self, step: int) -> None:
         """Tell what was seen in the step that ends, and look at the next one if it is time."""
         if self._looked is not None:
-            looked = self._looked.called + self._looked.written
             self._disarm()
-            if looked:
-                self._tell()
+            self._tell(step)
             self.wants_end_of = step + max(_LEAST, step // _SHARE)
         elif self._module_sites.is_compiled or not self._recorder.config.checks:
             self.wants_end_of = _NEVER  # a hook would have torch compile the model again
@@ -112,7 +112,10 @@ class TorchTargets(SilentListener):
         if looked is None or root is None or root.numel() != 1 or root.grad_fn is None:
             return
         with suppress(Exception), aside():  # the training must not feel that the observation fails
-            for name, prediction, target in written_distances(nodes_of_loss(root, looked.outputs), looked.outputs):
+            nodes = nodes_of_loss(root, looked.outputs)
+            distance = distance_from_the_prior(root.grad_fn, nodes)
+            self._from_the_prior += [distance] if distance is not None else []
+            for name, prediction, target in written_distances(nodes, looked.outputs):
                 looked.written += 1
                 if looked.written <= _MOST_CALLS:
                     self._add(f"the written distance {looked.written}", name, prediction, target, {})
@@ -157,8 +160,11 @@ class TorchTargets(SilentListener):
             if pairs is not None:
                 self._pairs.setdefault(which, deque(maxlen=_LOOKS)).append(pairs)
 
-    def _tell(self) -> None:
+    def _tell(self, step: int) -> None:
         """Record what the looks so far say together, where that has changed."""
+        codes = codes_differ_from_the_prior(self._from_the_prior, step)
+        for result in self._changed([] if codes is None else [codes]):
+            self._recorder.event("check", "", occasion=len(self._from_the_prior), **result.data())
         for which, fits in self._fits.items():
             sure = scores_can_be_sure(which, self._pairs.get(which, ()))
             for result in self._changed([*verdict_on(which, fits), *([sure] if sure is not None else [])]):
