@@ -39,7 +39,7 @@ def _coded(outcome: str) -> Recording:
     is_optional=True,
     fires_on=(_tried("held", "held", "broken"), _tried("held", "held", "held", "broken"), _coded("broken")),
     silent_on=(
-        _coded(1),
+        _coded("held"),
         _tried("broken", "broken", "held"),
         _tried("held", "held", "held", "held"),
         _tried("broken", "broken"),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...storage.records import Event, Json
 from ..aside import is_aside
+from ..checks.program_text.text_checks import text_checks
 from ..collectors.collector import View
 from ..device_results import LateScalar
 from ..errors import TrainingStopped
@@ -198,7 +199,7 @@ class StepLifecycle:
         self._recorder, self._current, self._view, self._hooks = recorder, recorder.current, view, output_hooks
         self._look, self._at_end = before_step, at_end
         self.note_step: Callable[[Any], None] | None = None
-        self.is_told_of_steps = self._is_prepared = False
+        self.is_told_of_steps = self._is_prepared = self._has_read_text = False
         self._began: set[int] = set()
         self._stepped: set[int] = set()
         self.passes, self._stale = Passes(view), StaleGradients(recorder, view)
@@ -273,6 +274,14 @@ class StepLifecycle:
             self._look()
             self._view.stepping = optimizer
             self._recorder.before_step(self._view)
+            if not self._has_read_text:
+                self._read_text()
+
+    def _read_text(self) -> None:
+        """Record what the program's text tells, once all of its modules are there."""
+        self._has_read_text = True
+        for result in text_checks() if self._recorder.config.checks else ():
+            self._recorder.event("check", "", occasion=1, **result.data())
 
     def after_step(self, optimizer: object) -> None:
         """Note that the optimizer has stepped, and close the step behind the last one."""

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from types import FrameType, FunctionType
 from typing import Any, Final
 
 import torch
@@ -37,9 +38,27 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped
 
 
 def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function itself where it was replaced by one that reports its calls."""
+    """Return the function itself where it was replaced: by one that reports its calls, or by one of the program.
+
+    Torch's own functions hand over to a mode what their name stands for. Where a program has put a function of its own
+    in the place of one of torch, that has been called already, and must not be once more.
+    """
     replaced = getattr(function, "__module__", "") in _WATCHED
-    return getattr(function, "__wrapped__", function) if replaced else function
+    plain = getattr(function, "__wrapped__", function) if replaced else function
+    if not isinstance(plain, FunctionType) or str(plain.__module__).startswith("torch"):
+        return plain
+    return _handed_over(plain)
+
+
+def _handed_over(replacement: FunctionType) -> Callable[..., Any]:
+    """Return the function of torch that has handed its call over to a mode, as it is in torch's text."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code is not torch.overrides.handle_torch_function.__code__:
+        frame = frame.f_back
+    caller = frame.f_back if frame is not None else None
+    if caller is None or caller.f_code is replacement.__code__ or caller.f_code.co_freevars:
+        return replacement
+    return FunctionType(caller.f_code, caller.f_globals)
 
 
 def _has_compiled() -> bool:

@@ -14,6 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from ..aside import aside, same_random_numbers
 from .evaluation_dropout import DropoutsSeen
 from .model_call import ModelCall, outputs_of
+from .program_text.own_files import same_globals
 
 #: Largest model that is copied, 32 MiB: the copy lives for a moment, on the training's device. Our choice.
 MOST_BYTES = 1 << 25
@@ -265,7 +266,7 @@ def _in_training(modules: Sequence[Any]) -> Iterator[None]:
 @contextmanager
 def _quiet(device: torch.device, seed: int) -> Iterator[None]:
     devices = [device] if device.type == "cuda" else []
-    with aside(), same_random_numbers(), torch.random.fork_rng(devices), torch.no_grad():
+    with aside(), same_random_numbers(), same_globals(), torch.random.fork_rng(devices), torch.no_grad():
         torch.manual_seed(seed)
         yield
 

@@ -1,14 +1,10 @@
-"""What is reported of the first step: the weights before it, the program's text, and that no hook saw an activation."""
+"""What is reported of the first step: the weights before it, and that no hook saw an activation."""
 
 import logging
 
 import numpy as np
 
 from ...storage.records import Event
-from ..checks.program_text.contradictions import expressions_fit_their_names
-from ..checks.program_text.orders import arrays_keep_one_order
-from ..checks.program_text.own_files import own_sources
-from ..checks.program_text.unread_values import values_are_read
 from ..collectors.collector import Step
 from ..device_results import DeviceResults
 from ..kernels import NO_MORE
@@ -48,20 +44,6 @@ def initial_weights(step: Step, micro_step: int, device_results: DeviceResults) 
         device_results.late_events(make)
         return []
     return make()
-
-
-def text_read(step: int) -> list[Event]:
-    """Return what the text of the program tells, as events `check`; nothing where there is no script."""
-    try:
-        script, sources = own_sources()
-        if not sources:
-            return []
-        results = [values_are_read(sources, script=script), *expressions_fit_their_names(sources)]
-        results.append(arrays_keep_one_order(sources))
-    except Exception:  # noqa: BLE001  the training must not feel that the observation fails
-        _log.debug("the text of the program cannot be read", exc_info=True)
-        return []
-    return [Event("check", step, data={**result.data(), "occasion": 1}) for result in results]
 
 
 def finite_or_none(value: float) -> float | None:

@@ -29,7 +29,7 @@ from ..quantities.step_clock import BACKWARD, BETWEEN, DATA, FORWARD, MONITOR, M
 from ..resume import ResumePoint
 from .current_step import CurrentStep
 from .due_collectors import Due
-from .first_step import initial_weights, report_empty_step, text_read
+from .first_step import initial_weights, report_empty_step
 from .row_buffers import Draft, HookRows
 from .whole_tensors import WholeTensors
 
@@ -143,7 +143,6 @@ class Recorder:
         current.is_open = True
         if not current.has_recorded:
             self.draft.events += initial_weights(self._step_of(view), current.micro_step, self.device_results)
-            self.draft.events += text_read(current.step) if self.config.checks else []
         current.has_bad_gradient = False
         if self.due.plan.before or self.due.plan.after:
             self._collect_before(view)

@@ -1,8 +1,13 @@
 """The files that a person has written for the program that runs: the script, and the modules beside it."""
 
+import ast
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ...user_line import OUR_FILES
 
@@ -30,6 +35,43 @@ def own_sources() -> tuple[str, dict[str, str]]:
         except (OSError, ValueError):
             continue
     return str(script), texts
+
+
+@contextmanager
+def same_globals() -> Iterator[None]:
+    """Put back, after the block, numbers and words that functions of the program keep in global names.
+
+    A forward may count its calls there; those of a copy must not be counted.
+    """
+    before = [
+        (values, name, values[name])
+        for values, name in _global_names(len(sys.modules))
+        if isinstance(values.get(name), bool | int | float | str | tuple | None)
+    ]
+    try:
+        yield
+    finally:
+        for values, name, value in before:
+            values[name] = value
+
+
+@lru_cache(maxsize=1)
+def _global_names(_modules: int) -> tuple[tuple[dict[str, Any], str], ...]:
+    """Return the names that the program's functions declare as global, with the names of their modules."""
+    _, texts = own_sources()
+    found: list[tuple[dict[str, Any], str]] = []
+    for module in list(sys.modules.values()):
+        path = _file_of(module)
+        text = texts.get(str(path), "") if path is not None else ""
+        if "global " not in text:
+            continue
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        names = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+        found += [(vars(module), name) for name in sorted(names) if name in vars(module)]
+    return tuple(found)
 
 
 def _is_own(path: Path, folder: Path) -> bool:

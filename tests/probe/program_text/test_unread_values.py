@@ -4,6 +4,7 @@ import sys
 import textwrap
 
 import pytest
+from mindscope.probe.checks.program_text import own_files
 from mindscope.probe.checks.program_text.own_files import own_sources
 from mindscope.probe.checks.program_text.unread_values import unread_values, values_are_read, words_for
 
@@ -105,3 +106,19 @@ def test_the_files_of_a_program_are_the_script_and_what_lies_beside_it(tmp_path,
     assert own_sources() == (str(script), {str(script): "x = 1\n", str(beside): "x = 1\n"})
     modules["__main__"].__file__ = None
     assert own_sources() == ("", {})
+
+
+def test_what_functions_keep_in_global_names_is_put_back(tmp_path, monkeypatch):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "calls = 3\nkept = []\ndef forward(x):\n    global calls, kept\n    calls += 1\n", encoding="utf-8"
+    )
+    main = type(sys)("__main__")
+    main.__file__, main.calls, main.kept = str(script), 3, []
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    own_files._global_names.cache_clear()
+    with own_files.same_globals():
+        main.calls = 7
+        main.kept = kept = [1]
+    assert main.calls == 3
+    assert main.kept is kept  # what may hold results of others is left alone
