@@ -27,6 +27,8 @@ class DepthProfile:
         order: Kendall's tau of their root mean squares with the call order: -1 when each gets less than the one before.
         first: Site of the earliest of them.
         last: Site of the latest.
+        jump: Share of the logarithm of the ratio that lies between two neighbours: near 1 where two networks that are
+            not layers of each other come one after the other.
     """
 
     ratio: float
@@ -34,6 +36,7 @@ class DepthProfile:
     order: float
     first: str
     last: str
+    jump: float = 0.0
 
 
 def depth_profile(table: Table, model: ModelIndex) -> DepthProfile | None:
@@ -64,8 +67,11 @@ def depth_profile(table: Table, model: ModelIndex) -> DepthProfile | None:
         sizes, order = sizes[usable], order[usable]
     third = max(1, len(sizes) // 3)
     ratio = median(sizes[:third]) / median(sizes[-third:])
-    order_of_sizes = _tau(sizes) if not 1 / _PLAIN < ratio < _PLAIN else 0.0
-    return DepthProfile(ratio, len(sizes), order_of_sizes, table.rows.sites[order[0]], table.rows.sites[order[-1]])
+    first, last = table.rows.sites[order[0]], table.rows.sites[order[-1]]
+    if 1 / _PLAIN < ratio < _PLAIN:
+        return DepthProfile(ratio, len(sizes), 0.0, first, last)
+    jump = float(np.abs(np.diff(np.log(sizes))).max() / abs(np.log(ratio)))
+    return DepthProfile(ratio, len(sizes), _tau(sizes), first, last, jump)
 
 
 def plain_depths(table: Table, model: ModelIndex, records: int) -> int:

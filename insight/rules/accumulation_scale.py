@@ -66,6 +66,8 @@ def check(context: StepContext, memory: _AccumulationScaleState) -> Iterator[Fin
             continue
         if event.data.get("reduction") == "sum":
             continue
+        if len(context.model.structure.optimizers) > 1:
+            continue  # networks beside each other, as of an ensemble, with a backward pass each
         if count < _FEWEST:
             continue  # two losses with a backward pass each, such as a critic's of real and of made samples
         power = log(factor * count) / log(count)  # 0 where it is right, 1 undivided, -1 divided twice

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from ...storage import Event, Finding, Json, OptimizerInfo, Structure
 from ..context.optimizer_state import is_bit_flip
 from ..context.step_context import Lookahead, SkipWindow, StepContext
-from ..event_fields import NAN, number, words
+from ..event_fields import NAN, items, number, words
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 
@@ -65,6 +65,7 @@ class _StaleOptimizerState:
     before: dict[str, int] = field(default_factory=dict)
     reported: set[str] = field(default_factory=set)
     rate: float = NAN
+    written: tuple[int, frozenset[str]] = (-1, frozenset())
 
 
 def _skip_window(lookahead: Lookahead, memory: _StaleOptimizerState) -> SkipWindow | None:
@@ -119,9 +120,10 @@ def check(context: StepContext, memory: _StaleOptimizerState) -> Iterator[Findin
     neither a changed option nor scaled gradients explain it, the state was replaced between the steps. The rule also
     fires when the optimizer's own step count goes back.
 
-    Where all of it starts from nothing in the very step in which the rate is set anew, a new stage begins, and the
-    finding only asks. If a new optimizer took the place of the watched one, with the state of a first step, the
-    finding is a warning: it may be meant. Save and load model and optimizer state together.
+    Where all of it starts from nothing in the very step in which the rate is set anew, or in which the weights of just
+    these parameters were made anew, a new stage begins, and the finding only asks. If a new optimizer took the place of
+    the watched one, with the state of a first step, the finding is a warning: it may be meant. Save and load model and
+    optimizer state together.
     """
     anew = list(_made_anew(context))
     lost = list(_lost(context))
@@ -152,6 +154,8 @@ def check(context: StepContext, memory: _StaleOptimizerState) -> Iterator[Findin
 
 def _broken(context: StepContext, memory: _StaleOptimizerState, *, is_reported: bool) -> Iterator[Finding]:
     """Yield a finding for replaced state; a single element of a single parameter is left to another rule."""
+    for event in context.events("weights_written"):
+        memory.written = context.step, frozenset(str(each["site"]) for each in items(event, "weights"))
     rate, before = context.scalar("learning_rate"), memory.rate
     memory.rate = before if rate is None else rate
     is_new_rate = rate is not None and not 1 / _NEW_RATE < rate / before < _NEW_RATE if before > 0 else False
@@ -164,7 +168,9 @@ def _broken(context: StepContext, memory: _StaleOptimizerState, *, is_reported: 
     known = tuple(context.model.parameters[fault.site] for fault in broken if fault.site in context.model.parameters)
     site = "" if len(broken) > 1 and len(known) == len(context.model.parameters) else worst.site
     others = f" and of {len(broken) - 1} more parameters" if len(broken) > 1 else ""
-    is_restart = is_new_rate and all(fault.is_of_a_first_step for fault in broken)
+    at, written = memory.written
+    has_new_weights = context.step - at <= 1 and {fault.site for fault in broken} <= written
+    is_restart = (is_new_rate or has_new_weights) and all(fault.is_of_a_first_step for fault in broken)
     yield context.finding(
         site,
         f"optimizer/{worst.slot}/mean",

@@ -14,7 +14,7 @@ from ..event_fields import number
 from ..indicators.exchanged_answers import ExchangedAnswers
 from ..indicators.executable_checks import at_two_occasions, refuting_event
 from ..indicators.loss_anchor import LossAnchor
-from ..indicators.own_targets import ALIGNED, FIT, tried_targets
+from ..indicators.own_targets import ALIGNED, FIT, TriedTargets, tried_targets
 from ..indicators.strange_targets import JUDGE, STRANGE, strange_targets
 from ..indicators.update_stability import LastStep, Path
 from ..recording import Recording, chain
@@ -29,8 +29,8 @@ _NEAR, _LEARNED = 0.03, 0.9
 #: Factor of that entropy up to which a loss that does not fall counts as guessing, badly.
 _WORSE = 2.0
 #: Mann-Kendall score over the newest records, and the records between two judgements; a loss that falls by one of its
-#: spreads in that time scores below.
-_FALLS, _WINDOW, _JUDGED = -1.0, 24, 10
+#: spreads in that time scores below; and a score of one that still learns.
+_FALLS, _WINDOW, _JUDGED, _CLEARLY = -1.0, 24, 10, -3.0
 #: Records, and sum of updates over weights, after which our healthy trainings had left the entropy of their labels.
 _RECORDS, _PATH = 40, 0.3
 #: Times longer for tokens: text models stay at the entropy of their symbols until attention learns.
@@ -78,7 +78,7 @@ class _UninformativeLabelsState:
     slow: Finding | None = None
     stepped: Finding | None = None
     reported: set[str] = field(default_factory=set)
-    tried: dict[str, Finding] = field(default_factory=dict)
+    tried: TriedTargets = field(default_factory=TriedTargets)
     judges: set[tuple[str, str, str]] = field(default_factory=set)
 
 
@@ -244,7 +244,8 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
     """
     memory.anchor.learn(context)
     yield from strange_targets(context, memory.reported, memory.judges)
-    yield from tried_targets(context, memory.tried, memory.reported)
+    is_falling = trend(memory.recent.newest(_WINDOW)) < _CLEARLY
+    yield from tried_targets(context, memory.tried, memory.reported, is_falling=is_falling)
     loss = context.scalar("loss")
     for event in context.events("loss_input"):
         columns = event.data.get("columns")

@@ -300,6 +300,8 @@ class BatchHooks:
             tensors = every_tensor_in(named, kind)
         found = 0
         for path, tensor in tensors:
+            if not len(tensor.shape) and getattr(tensor, "grad_fn", None) is not None:
+                continue  # a loss that a module weighs
             try:
                 away = self._access.remote(tensor)
                 if away is not None and recorder.device_results.accepts_requests:

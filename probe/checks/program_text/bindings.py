@@ -132,7 +132,7 @@ def is_given(node: Function, name: str, reads: Reads) -> bool:
 def _targets(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None, bool]]:
     if isinstance(node, ast.Assign):
         for target in node.targets:
-            pairs = _pairs(target, node.value)
+            pairs = pairs_of(target, node.value)
             yield from ((one, value, False) for one, value in pairs if isinstance(one, ast.Name | ast.Tuple | ast.List))
     elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         yield node.target, node.value, False
@@ -140,7 +140,7 @@ def _targets(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None, bool]]:
         yield node.target, node.iter, True
 
 
-def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+def pairs_of(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
     """Return `a, b = x, y` as two assignments, and any other as it is."""
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
         return list(zip(target.elts, value.elts, strict=True))

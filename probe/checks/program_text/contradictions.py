@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ..check_result import CheckResult, broken, held
+from .bindings import Function, called
 from .expressions import assignments, calls_in, find, inner, is_difference, operand, terms, words_in
 from .names import words_of
 
@@ -36,7 +37,9 @@ _MAKER: Final = frozenset({"g", "gen", "generator"})
 _FAKE: Final = frozenset({"fake", "fakes", "generated", "gen"})
 _REAL: Final = frozenset({"real", "reals", "true"})
 _DISCOUNTS: Final = frozenset({"gamma", "discount", "lam"})
-_RUNNING: Final = frozenset({"trace", "traces", "eligibility", "running", "rms", "normalizer"})
+_COSTS: Final = frozenset({"loss", "losses", "err", "error", "mae", "mse", "rmse", "nll", "ppl", "perplexity"})
+_GAINS: Final = frozenset({"acc", "accuracy", "f1", "auc", "iou", "score", "reward", "return", "psnr", "recall", "map"})
+_RUNNING: Final = frozenset({"trace", "traces", "eligibility", "rms", "normalizer"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +107,18 @@ def _ratio(tree: ast.AST) -> Iterator[_Found]:
 
 def _surrogate(tree: ast.AST) -> Iterator[_Found]:
     """The smaller surrogate is raised (Schulman et al. 2017, arXiv:1707.06347, equation 7)."""
+    known = {name: value for name, value, _ in assignments(tree)}
     for name, value, line in assignments(tree):
         for term, sign in terms(value):
             is_larger = isinstance(term, ast.Call) and next(calls_in(term, "max", "maximum"), None) is term
-            if sign < 0 and is_larger and words_in(term) & {"surr", "surr1", "surrogate", "unclipped"}:
+            if sign < 0 and is_larger and _words_through(term, known) & {"surr", "surr1", "ratio", "unclipped"}:
                 yield "formula", f"{name} raises the larger surrogate: {ast.unparse(term)}", line
+
+
+def _words_through(node: ast.expr, known: Mapping[str, ast.expr]) -> set[str]:
+    """Return the words of an expression, and of what its names were given."""
+    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return words_in(node).union(*(words_in(known[name]) for name in names if name in known))
 
 
 def _twin_maximum(tree: ast.AST) -> Iterator[_Found]:
@@ -209,6 +219,99 @@ def _attention_scale(tree: ast.AST) -> Iterator[_Found]:
                     yield "formula", f"{name} multiplies scores by {ast.unparse(root)} instead of dividing", line
 
 
+def _noising(tree: ast.AST) -> Iterator[_Found]:
+    """Signal and noise are weighed by sqrt(a) and sqrt(1 - a) (Ho et al. 2020, arXiv:2006.11239, equation 4)."""
+    for function in ast.walk(tree):
+        if not isinstance(function, Function):
+            continue
+        known = {name: value for name, value, _ in assignments(function)}
+        for node in ast.walk(function):
+            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+                continue
+            weights = [_weight(one, known) for one in (node.left, node.right)]
+            noisy = [bool(words_in(one) & {"noise", "eps", "epsilon"}) for one in (node.left, node.right)]
+            if None in weights or noisy.count(True) != 1:
+                continue
+            signal, noise = (weights[noisy.index(False)], weights[noisy.index(True)])
+            if signal is not None and noise is not None and _is_not_preserved(*signal, *noise):
+                yield "formula", f"the root of one weight is missing in {ast.unparse(node)}", node.lineno
+
+
+def _self_messages(tree: ast.AST) -> Iterator[_Found]:
+    """Messages that are taken from nodes go to their neighbours, and not back to the same nodes."""
+    for function in ast.walk(tree):
+        known = {name: value for name, value, _ in assignments(function)} if isinstance(function, Function) else {}
+        for call in calls_in(function, "index_add_", "index_add", "scatter_add_", "scatter_add") if known else ():
+            if len(call.args) < 3:
+                continue
+            index, message = call.args[1], call.args[2]
+            message = known.get(message.id, message) if isinstance(message, ast.Name) else message
+            taken = [one for one in ast.walk(message) if isinstance(one, ast.Subscript)]
+            if isinstance(index, ast.Name) and taken and all(_is_name(one.slice, index.id) for one in taken):
+                words = f"what is taken from {index.id} is added to {index.id} again: {ast.unparse(call)}"
+                yield "formula", words, call.lineno
+
+
+def _rebound(tree: ast.AST) -> Iterator[_Found]:
+    """A variable of a loop over parameters is given another value, which changes no parameter."""
+    for loop in ast.walk(tree):
+        if not isinstance(loop, ast.For) or not next(
+            calls_in(loop.iter, "parameters", "buffers", "named_parameters"), None
+        ):
+            continue
+        targets = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
+        for node in loop.body:
+            name = node.targets[0].id if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) else ""
+            later = loop.body[loop.body.index(node) + 1 :]
+            is_read = any(_is_name(one, name) for statement in later for one in ast.walk(statement))
+            if isinstance(node, ast.Assign) and name in targets and not is_read and isinstance(node.value, ast.BinOp):
+                words = f"{name} = {ast.unparse(node.value)} gives the loop's variable another value, and no parameter"
+                yield "formula", words, node.lineno
+
+
+def _plateau(tree: ast.AST) -> Iterator[_Found]:
+    """A schedule that waits for a plateau is told whether its metric should fall or rise."""
+    modes = {
+        name: next((ast.unparse(one.value) for one in value.keywords if one.arg == "mode"), "'min'")
+        for name, value, _ in assignments(tree)
+        if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("ReduceLROnPlateau")
+    }
+    known = {name: value for name, value, _ in assignments(tree)}
+    for call in calls_in(tree, "step"):
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        mode = modes.get(ast.unparse(owner).rpartition(".")[2]) if owner is not None else None
+        if mode is None or not call.args:
+            continue
+        words = _words_through(call.args[0], known)
+        is_cost, is_gain = bool(words & _COSTS), bool(words & _GAINS)
+        if is_cost != is_gain and is_cost == (mode == "'max'"):
+            yield "formula", f"the schedule has mode={mode} and is given {ast.unparse(call.args[0])}", call.lineno
+
+
+def _weight(node: ast.expr, known: Mapping[str, ast.expr]) -> tuple[str, bool] | None:
+    """Return what a product weighs its other factor by, and whether its root is taken; None if it is no product."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+        return None
+    factor = inner(node.left)
+    factor = inner(known[factor.id]) if isinstance(factor, ast.Name) and factor.id in known else factor
+    if isinstance(factor, ast.Call) and called(factor) == "sqrt":
+        given = operand(factor)
+        return None if given is None else (ast.unparse(inner(given)), True)
+    is_root = isinstance(factor, ast.BinOp) and isinstance(factor.op, ast.Pow) and ast.unparse(factor.right) == "0.5"
+    inside = factor.left if is_root and isinstance(factor, ast.BinOp) else factor
+    return ast.unparse(inner(inside)), is_root
+
+
+def _is_not_preserved(signal: str, is_root: bool, noise: str, is_noise_root: bool) -> bool:
+    """Return whether weights a and 1 - a of signal and noise have a root on one of them only."""
+    is_pair = noise.replace("1.0", "1") == f"1 - {signal}" or signal.replace("1.0", "1") == f"1 - {noise}"
+    return is_pair and is_root != is_noise_root
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
 def _twin_call(tree: ast.AST) -> Iterator[_Found]:
     """Of two twins, the second statement asks the first one again."""
     known = {one.attr for one in ast.walk(tree) if isinstance(one, ast.Attribute)}
@@ -241,7 +344,7 @@ def _asked_again(first: ast.stmt, second: ast.stmt, known: set[str]) -> Iterator
 _DIGITS: Final = str.maketrans("", "", "0123456789")
 _PATTERNS: Final[tuple[Callable[[ast.AST], Iterator[_Found]], ...]] = (
     _ratio, _surrogate, _twin_maximum, _forward_discount, _preference, _deviation, _judge, _hinge, _attention_scale,
-    _twin_call,
+    _twin_call, _noising, _self_messages, _rebound, _plateau,
 )  # fmt: skip
 
 

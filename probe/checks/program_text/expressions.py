@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Callable, Iterator
 
-from .bindings import called
+from .bindings import called, pairs_of
 from .names import words_of
 
 #: Calls that leave the sign and the meaning of what they are called on or given.
@@ -72,11 +72,13 @@ def operand(call: ast.Call, number: int = 0) -> ast.expr | None:
 
 
 def assignments(tree: ast.AST) -> Iterator[tuple[str, ast.expr, int]]:
-    """Yield name, value and line of each assignment of one name or attribute."""
+    """Yield name, value and line of each assignment of a name or attribute, also of one beside others."""
     for node in ast.walk(tree):
-        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
-        if isinstance(node, ast.Assign) and isinstance(target, ast.Name | ast.Attribute):
-            yield target.id if isinstance(target, ast.Name) else target.attr, node.value, node.lineno
+        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+            continue
+        for target, value in pairs_of(node.targets[0], node.value):
+            if isinstance(target, ast.Name | ast.Attribute):
+                yield target.id if isinstance(target, ast.Name) else target.attr, value, node.lineno
 
 
 def find(node: ast.AST, is_wanted: Callable[[ast.AST], bool]) -> bool:

@@ -24,6 +24,8 @@ _PURPOSES: Final[Mapping[Purpose, frozenset[str]]] = {
         }
     ),
 }  # fmt: skip
+#: Words of counters: `updates_done` is no end of an episode.
+_COUNTS: Final = frozenset({"n", "num", "count", "counts", "steps", "updates", "episodes", "epochs", "total"})
 _ACTIONS: Final = frozenset(
     {
         "update", "sync", "soft", "polyak", "ema", "augment", "normalize", "normalise", "mask", "clip", "warmup",
@@ -36,7 +38,8 @@ def purpose_of(name: str) -> Purpose | None:
     """Return what a value of this name is for, as its words say; None if they say nothing that is looked for."""
     words = words_of(name)
     known = (purpose for purpose, spelled in _PURPOSES.items() if not spelled.isdisjoint(words))
-    return None if name.startswith("_") else next(known, None)
+    found = None if name.startswith("_") else next(known, None)
+    return None if found == "end" and not words.isdisjoint(_COUNTS) else found
 
 
 def is_action(name: str) -> bool:

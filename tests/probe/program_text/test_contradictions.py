@@ -31,6 +31,26 @@ PAIRS = {
     "hinge": ("d_loss = F.relu(1 + d_real).mean()", "d_loss = F.relu(1 - d_real).mean() + F.relu(1 + d_fake).mean()"),
     "attention": ("scores = q @ k.transpose(-2, -1) * math.sqrt(d)", "scores = q @ k.transpose(-2, -1) / math.sqrt(d)"),
     "twins": ("q1 = self.q1(s)\nq2 = self.q1(s)\nself.q2", "q1 = self.q1(s)\nq2 = self.q2(s)"),
+    "surrogate, by what it is made of": (
+        "s1, s2 = ratio * a, clipped * a\nloss = -torch.maximum(s1, s2).mean()",
+        "s1, s2 = ratio * a, clipped * a\nloss = -torch.minimum(s1, s2).mean()",
+    ),
+    "noising": (
+        "def q(x, t, noise):\n    a, b = abar[t].sqrt(), 1 - abar[t]\n    return a * x + b * noise",
+        "def q(x, t, noise):\n    a, b = abar[t].sqrt(), (1 - abar[t]).sqrt()\n    return a * x + b * noise",
+    ),
+    "messages": (
+        "def f(x, src, dst):\n    m = x[src]\n    return out.index_add_(0, src, m)",
+        "def f(x, src, dst):\n    m = x[src]\n    return out.index_add_(0, dst, m)",
+    ),
+    "average": (
+        "for e, p in zip(a.parameters(), b.parameters()):\n    e = 0.9 * e + 0.1 * p",
+        "for e, p in zip(a.parameters(), b.parameters()):\n    e.mul_(0.9).add_(p, alpha=0.1)",
+    ),
+    "plateau": (
+        "s = ReduceLROnPlateau(o, mode='max')\ns.step(val_loss)",
+        "s = ReduceLROnPlateau(o, mode='max')\ns.step(val_acc)",
+    ),
     "returns": (
         "for r in rewards:\n    g = r + gamma * g\n    returns.append(g)",
         "for r in reversed(rewards):\n    g = r + gamma * g\n    returns.append(g)",
