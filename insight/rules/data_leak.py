@@ -22,6 +22,8 @@ def _checked(*, is_causal: bool | None, is_declared: bool = True) -> Event:
 _TRIED = {
     "no_position_sees_later_ones": "pass a causal mask to every attention layer, pad convolutions on the left only, "
     "and take no mean or normalisation along the positions",
+    "the_future_begins_at_the_next_position": "let the mask of the future begin one position earlier: triu(..., "
+    "diagonal=1) is what must be hidden, tril(..., diagonal=0) what may be seen",
     "targets_are_not_the_input": "shift the targets by one: inputs tokens[:, :-1], targets tokens[:, 1:]",
     "targets_are_no_input_column": "remove the target, and what is computed from it, from the inputs",
 }

@@ -1,7 +1,7 @@
 """The same batch again and again."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isclose
 
 import numpy as np
@@ -10,7 +10,7 @@ from ...storage import ROOT_SITE, Event, Finding, OptimizerInfo
 from ...storage.training_kinds import TrainingKind
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..event_fields import as_number
-from ..indicators.executable_checks import refutation, refuted, refuting_event
+from ..indicators.executable_checks import at_two_occasions, refutation, refuted, refuted_twice, refuting_event
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
@@ -30,7 +30,8 @@ _ONE_HOT = {" batch/min": 0.0, " batch/max": 1.0, " batch/mean": 0.1, " batch/l2
 
 #: Kinds of training that may call a network twice for the same points: terms of an equation, a policy and its value.
 _CALLING_TWICE = ("physics", "policy", "value", "adversarial", "meta", "diffusion", "flow")
-_VIEWS = "views_differ"
+_VIEWS, _TWINS = "views_differ", "samples_differ"
+_SAME_ROWS = refuting_event(_TWINS, "all 64 samples of x (64, 4) are the same", samples=64)
 _CONTRASTIVE = Event("training_kind", 0, data=TrainingKind("contrastive").to_data())
 
 
@@ -43,6 +44,7 @@ def _twice(compared: float, *more: Event) -> Recording:
 class _RepeatedBatchState:
     """The newest checksum, for how many batches it has been the same, and how long earlier stretches were."""
 
+    twins: set[tuple[str, str, str]] = field(default_factory=set)
     newest: float = float("nan")
     length: int = 0
     since: int = 0
@@ -70,11 +72,13 @@ def _skip_window(lookahead: Lookahead, memory: _RepeatedBatchState) -> SkipWindo
     asks="intent",
     fires_on=(
         _twice(1.0),
+        Recording(structure=_MODEL, events=at_two_occasions(_SAME_ROWS), steps=2),
         _twice(0.0, _CONTRASTIVE),
         Recording({"scalar/batch/checksum": (7.0,) * 14}, _MODEL),
         Recording({"scalar/batch/checksum": (1.0, 2.0, 3.0, *(4.0,) * 8)}, _MODEL),
     ),
     silent_on=(
+        Recording(structure=_MODEL, events=(_SAME_ROWS,)),  # at one step alone
         _twice(0.0),  # a loss, and a number to print
         _twice(1.0, replace(_CONTRASTIVE, data=TrainingKind("physics").to_data())),
         Recording({"scalar/batch/checksum": (1.0, 2.0, 3.0, 4.0) * 6}, _MODEL),
@@ -118,11 +122,24 @@ def check(context: StepContext, memory: _RepeatedBatchState) -> Iterator[Finding
     Checksums do not tell the order of values, so batches whose samples hold the same values in another order, such as
     one-hot rows or permutations, are left out too. Look for `next(iter(loader))` inside the loop.
 
+    Of a batch all of whose samples are the same, at steps 1 and 25, it tells that too.
+
     Of two views of a batch, it tells that they are one: at steps 1 and 25 a network is called twice with the very same
     input, answers the same, and the loss compares the two answers, or another network follows it.
     """
     for event in refuted(context, _VIEWS):
         yield from _of_views(context, event)
+    for event in refuted_twice(context, memory.twins, _TWINS):
+        yield refutation(
+            context,
+            event,
+            consequence="a batch of them teaches no more than one of them",
+            advice="look for an array that is stored by reference and written in place, such as an observation in a "
+            "replay buffer (store a copy), and for one index that is drawn for the whole batch",
+            metric="",
+            severity="warning",
+            confidence=0.9,
+        )
     checksum = context.scalar("batch/checksum")
     if checksum is None or (memory.is_judged and memory.reported is None):
         return

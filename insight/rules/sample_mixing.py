@@ -9,13 +9,18 @@ from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-_CHECK = "samples_are_independent"
+_CHECK, _PLACE = "samples_are_independent", "answers_do_not_depend_on_the_row"
 
 
 def _tried(outcome: str, occasion: int = 2) -> Recording:
     words = "in evaluation mode, changing sample 0 alone moved the outputs of 7 of the other 7 samples"
     event = refuting_event(_CHECK, words, outcome=outcome, occasion=occasion, moved=7, samples=8)
     return Recording(structure=_MODEL, events=(event,))
+
+
+def _placed(occasion: int) -> Recording:
+    words = "with the 8 samples of the batch in reverse order, the answer for the same sample is another one, by 0.3"
+    return Recording(structure=_MODEL, events=(refuting_event(_PLACE, words, occasion=occasion, moved=0.3),))
 
 
 @rule(
@@ -25,8 +30,8 @@ def _tried(outcome: str, occasion: int = 2) -> Recording:
     phase=FORWARD,
     is_fact=True,
     is_optional=True,
-    fires_on=(_tried("broken"),),
-    silent_on=(_tried("held"), _tried("open"), _tried("broken", 1)),
+    fires_on=(_tried("broken"), _placed(2)),
+    silent_on=(_tried("held"), _tried("open"), _tried("broken", 1), _placed(1)),
 )
 def check(context: StepContext, memory: None) -> Iterator[Finding]:
     """Report samples whose outputs depend on other samples of their batch.
@@ -35,6 +40,9 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     which batch normalisation mixes nothing. Graphs, square outputs and batches that are the same at every step are left
     out. The usual reason is an operation along the wrong axis: a softmax, a mean or attention over the batch instead
     of the positions (`batch_first`), or a reshape that swaps both.
+
+    Where samples are independent, they get the same answers in any other order too. If they do not, something is added
+    for each row of the batch, such as a positional encoding that is indexed along the wrong axis.
     """
     del memory
     for event in refuted(context, _CHECK, occasion=2):
@@ -44,4 +52,14 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
             consequence="what the model answers for a sample depends on which others are beside it",
             advice="look for an operation along axis 0: softmax, mean, normalisation or attention over the batch, "
             "batch_first that does not fit the data, and a view or reshape that should be a transpose",
+        )
+    for event in refuted(context, _PLACE, occasion=2):
+        yield refutation(
+            context,
+            event,
+            consequence="what the model answers for a sample depends on its place in the batch",
+            advice="look for what is added along axis 0: a positional encoding laid out for (time, batch, features), a "
+            "state or a table that is indexed by the row",
+            severity="warning",
+            confidence=0.9,
         )

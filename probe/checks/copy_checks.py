@@ -15,6 +15,7 @@ from .input_scales import large_inputs_reach_a_layer
 from .model_probe import ModelProbe
 from .more_padding import more_padding_has_no_effect
 from .padding import ignored_tokens_end_rows, masked_positions_have_no_effect, padding_is_not_scored
+from .places import answers_do_not_depend_on_the_row, future_begins_at_the_next_position, samples_differ
 from .random_answers import answers_are_repeatable
 from .reshaped_axes import RESHAPES, axes_are_not_exchanged_by_reshaping
 from .sequence_targets import CAUSAL, COPIED, targets_in_columns, targets_of_sequences
@@ -50,14 +51,15 @@ def checks_of_a_copy(probe: ModelProbe, losses: Sequence[LossSeen], *, is_same_b
     yield from masked_positions_have_no_effect(probe)
     yield from more_padding_has_no_effect(probe)
     yield from attention_is_over_the_tokens(probe)
+    yield from future_begins_at_the_next_position(probe)
     is_ctc = any(loss.name == "ctc_loss" and loss.input.dim() > 2 for loss in losses)  # of samples that come first
     is_batched = (
         is_sequence or is_ctc or any(getattr(module, "batch_first", False) is True for module in probe.modules())
     )
     if not is_same_batch:  # a full batch may be a graph, or a set
         mixing = samples_are_independent(probe, None if is_batched else samples, is_batched=is_batched)
-        if mixing is not None:
-            yield mixing
+        row = answers_do_not_depend_on_the_row(probe) if mixing is not None and mixing.outcome == "held" else None
+        yield from (result for result in (mixing, row, samples_differ(probe)) if result is not None)
 
 
 def _target_of(loss: LossSeen) -> torch.Tensor | None:
