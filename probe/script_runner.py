@@ -113,7 +113,7 @@ def run_to_end(
     if start.refusals:
         raise start.refusals[0]
     left_out = "; ".join(words for finder in finders if (words := finder.left_out()))
-    return code, "" if start.monitors else _reason(program, code, error), left_out
+    return code, "" if start.monitors or left_out else _reason(program, code, error), left_out
 
 
 class _Start:

@@ -1,6 +1,7 @@
 """The modules of a script's model in call order, found by running its first forward."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from math import prod
@@ -70,7 +71,8 @@ def sites_of_script(script: Path | TrainingScript, arguments: Sequence[str]) -> 
         model.append(adapter)
         monitor = Monitor(adapter, Config())  # without a run: it only watches until the forward ends
         for site, module in adapter.modules().items():
-            module.register_forward_hook(_noting(site, seen, outputs))
+            with suppress(RuntimeError):  # a module of `torch.jit.script` takes no hooks
+                module.register_forward_hook(_noting(site, seen, outputs))
         others.extend(_beside(adapter))
         return _Detaching(monitor)
 

@@ -111,6 +111,7 @@ class Event:
         `rank_checksums`, `rank_reduction`, `rank_times`, `resume_point`, `resume_seam`: see docs/scalars.md
         `resumed`: as `optimizer_step_count`, and slots, if count is not 0
         `schedule_thinned`: factor, share, budget, subjects
+        `scripted`: modules (how many of a module of `torch.jit` are not seen; no activations are recorded of these)
         `shared_parameter`: sites that share memory at the start
         `step_skipped`: loss_scale
         `tensor`: subject, call, digest, shape, dtype of a stored whole tensor

@@ -1,11 +1,13 @@
 """The adapter of PyTorch: a module and its optimizers, watched through torch's own hooks."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
 import torch
 import torch.distributed as distributed
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ....storage.run_info import Structure
 from ...errors import ConfigError, NotWatchable
@@ -35,7 +37,7 @@ from .torch_ranks import watch_ranks
 from .torch_reached import ReachedParameters
 from .torch_rehearsal import Rehearsal
 from .torch_resting import RestingNetworks
-from .torch_sites import ModuleSites, owners_of, parameters_of
+from .torch_sites import ModuleSites, owners_of, parameters_of, takes_hooks
 from .torch_targets import TorchTargets
 from .torch_tensors import ACCESS
 from .torch_training import TorchChanges, TorchTraining
@@ -58,6 +60,7 @@ def follow_calls(module_sites: ModuleSites, known: Callable[[], None]) -> CallOr
     )
 
 
+_log = logging.getLogger(__name__)
 SUFFIX = ".pt"
 
 
@@ -102,12 +105,6 @@ class TorchAdapter:
     ) -> None:
         if not isinstance(model, torch.nn.Module):
             raise NotWatchable(f"model must be a torch.nn.Module, got {type(model).__name__}; pass the module itself")
-        if isinstance(model, torch.jit.ScriptModule):
-            raise NotWatchable(
-                f"model must be a torch.nn.Module that Python calls, got a {type(model).__name__} of torch.jit: "
-                "nothing of its calls is seen; watch the module before torch.jit.trace or torch.jit.script, or the "
-                "module around a traced one"
-            )
         for optimizer in optimizers:
             if not isinstance(optimizer, torch.optim.Optimizer):
                 raise NotWatchable(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
@@ -116,9 +113,10 @@ class TorchAdapter:
         self.framework = f"torch {torch.__version__}"
         self.structure_version = 0
         self._optimizers = tuple(without_wrapper(optimizer) for optimizer in optimizers)
-        self._has_optimizer, self._is_called_unseen = has_optimizer, is_called_unseen
         self._expected = tuple(without_wrapper(optimizer) for optimizer in expected)
         self._module_sites = ModuleSites(model, listed=listed)
+        self._has_optimizer = has_optimizer
+        self._is_called_unseen = is_called_unseen or self._module_sites.has_unseen_entrances()
         self._handles: list[HookHandle] = []
 
     def modules(self) -> Mapping[str, torch.nn.Module]:
@@ -130,10 +128,9 @@ class TorchAdapter:
 
         Raises:
             SiteNotFound: A pattern of the configuration matches nothing.
-            NotWatchable: A part of the model takes no hooks.
         """
-        _check_scripted(self._module_sites.modules)
         self._recorder, module_sites, view = recorder, self._module_sites, self.view
+        self._tell_what_is_scripted(recorder)
         recorder.device_results.device = DeviceQueue()
         self._check_refusal(recorder)
         named = dict(parameters_of(self.model))
@@ -183,7 +180,7 @@ class TorchAdapter:
         self._handles.append(self._adoption)
         self._adoption.take(self._optimizers, expected=self._expected)
         self._optimizers = self._expected = ()  # so that a replaced optimizer and its state can be freed
-        if recorder.config.nan_trace:
+        if recorder.config.nan_trace and takes_hooks(self.model):
             tracer = TorchTracer(self.model, recorder)
             training.trace(tracer)
             self._handles.append(tracer)
@@ -227,7 +224,7 @@ class TorchAdapter:
         """Repeat one of the steps up to `last` on copies; return what says whether that is over.
 
         Args:
-            look: Called before each forward of the model.
+            look: Called before each forward of the model, or each optimizer step where no forward is seen.
             freezes: Whether the script speaks of frozen parameters.
         """
         sites = self._module_sites
@@ -241,7 +238,10 @@ class TorchAdapter:
             kind=lambda: self._training.kind.name,
         )
         self._checks.wants_end_of = 0
-        self._handles += [module.register_forward_pre_hook(Hook(look)) for module in sites.entrances()]
+        entrances = [*sites.entrances()]
+        self._handles += [module.register_forward_pre_hook(Hook(look)) for module in entrances]
+        if not entrances:
+            self._handles.append(register_optimizer_step_pre_hook(lambda *_: look()))
         return lambda: rehearsal.is_over
 
     def save_state(self, path: Path) -> None:
@@ -284,6 +284,17 @@ class TorchAdapter:
         resting = RestingNetworks(sites.modules, lambda: view.optimizers)
         return TorchChecks(sites, recorder, reached=reached, resting=resting)
 
+    def _tell_what_is_scripted(self, recorder: Recorder) -> None:
+        for site, hidden in self._module_sites.scripted.items():
+            recorder.event("scripted", site, modules=hidden)
+        if not takes_hooks(self.model):
+            recorder.expects_activations = False
+            _log.warning(
+                "%s is made by torch.jit.script, whose calls are not seen: its parameters, gradients, updates and loss "
+                "are recorded, its activations are not; for those, train the module that torch.jit.script was given",
+                getattr(self.model, "original_name", "the model"),
+            )
+
     def _check_refusal(self, recorder: Recorder) -> None:
         if recorder.refusal == "skip" and any(
             hasattr(parameter, "placements") for parameter in self.model.parameters()
@@ -306,13 +317,3 @@ class TorchAdapter:
 
     def _report(self, site: str, reason: str) -> None:
         self._recorder.event("monitor_fault", site, collector="gradient", error=reason)
-
-
-def _check_scripted(modules: Mapping[str, torch.nn.Module]) -> None:
-    """Raise NotWatchable where a part takes no hooks."""
-    for site, part in modules.items():
-        if isinstance(part, torch.jit.RecursiveScriptModule):
-            raise NotWatchable(
-                f"{site} of the model is made by torch.jit.script, which takes no hooks; watch the model before this "
-                "part of it is scripted, or trace the part with torch.jit.trace"
-            )

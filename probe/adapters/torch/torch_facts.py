@@ -20,7 +20,7 @@ from ...tensor_access import Tensor, Unsupported
 from .torch_hooks import Hook
 from .torch_parameters import TorchView, memory_of
 from .torch_patches import add_call_listener, remove_call_listener, wake_call_listener
-from .torch_sites import owners_of
+from .torch_sites import owners_of, takes_hooks
 from .torch_tensors import ACCESS, array_of, is_remote, may_travel
 
 
@@ -220,7 +220,7 @@ class TorchFacts:
         self.kind: LossListener | None = None
         self.facts = Facts(recorder, TorchSource(model, modules, view), counts=counts, changed=changed)
         self._handle = None
-        if recorder.config.causality:
+        if recorder.config.causality and takes_hooks(model):
             self._handle = model.register_forward_pre_hook(Hook(self.facts.sample), with_kwargs=True)
         add_call_listener(self)
         recorder.due.subscribe(lambda: wake_call_listener(self, not recorder.current.is_idle), of=frozenset())

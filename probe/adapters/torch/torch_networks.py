@@ -133,7 +133,7 @@ def trained_with(called: torch.nn.Module, optimizers: Iterable[Optimizer]) -> Tr
     held = {id(parameter) for one in known for group in one.param_groups for parameter in group["params"]}
     if held <= ids_of(called):
         return TrainedModel(called, _stepping(known, called))
-    roots = _roots_of(held)
+    roots = _roots_of(held, called)
     own = next((name for name, module in roots.items() if any(part is called for part in module.modules())), None)
     if own is None:
         own = _unused(type(called).__name__.lower(), roots)
@@ -161,14 +161,29 @@ def trained_in_sight(optimizers: Iterable[Optimizer]) -> TrainedModel | None:
     return TrainedModel(model, _stepping(known, model), is_called_unseen=True)
 
 
-def _roots_of(held: set[int]) -> dict[str, torch.nn.Module]:
+def _roots_of(held: set[int], called: torch.nn.Module | None = None) -> dict[str, torch.nn.Module]:
     """Return the networks in sight that hold these parameters, and others where not all variables may be read."""
     roots = {name: module for name, module in networks_in_sight().items() if not held.isdisjoint(ids_of(module))}
     missing = held.difference(*(ids_of(module) for module in roots.values()))
     if missing and any(map(_keeps_locals, _frames())):
         others = networks_holding(missing)
         roots.update({_unused(name, roots): module for name, module in others.items()})
-    return roots
+    return _each_once(roots, called)
+
+
+def _each_once(roots: Mapping[str, torch.nn.Module], called: torch.nn.Module | None) -> dict[str, torch.nn.Module]:
+    """Return the networks without those that have the parameters of another one, as `torch.jit` has them in common.
+
+    Of such networks the one that is called stays, else what `torch.jit` has made.
+    """
+
+    def rank(name: str) -> tuple[bool, bool]:
+        return roots[name] is not called, not isinstance(roots[name], torch.jit.ScriptModule)
+
+    chosen: dict[frozenset[int], str] = {}
+    for name in sorted(roots, key=rank):
+        chosen.setdefault(frozenset(ids_of(roots[name])), name)
+    return {name: roots[name] for name in roots if name in chosen.values()}
 
 
 def ids_of(module: torch.nn.Module) -> set[int]:
@@ -264,7 +279,7 @@ def _callable(name: str, module: torch.nn.Module, ids: set[int]) -> Iterator[tup
         for key, part in module.named_children():
             if not ids.isdisjoint(ids_of(part)):
                 yield from _callable(f"{name}.{key}", part, ids)
-    elif not isinstance(module, torch.jit.ScriptModule):
+    else:
         yield name, module
 
 

@@ -19,7 +19,7 @@ from ...recording.recorder import Recorder
 from ...user_line import user_line
 from .torch_hook_tables import hidden_in
 from .torch_hooks import Hook
-from .torch_sites import ModuleSites
+from .torch_sites import ModuleSites, takes_hooks
 from .torch_tensors import place_of
 
 __all__ = ["TorchOperators"]
@@ -232,9 +232,13 @@ class TorchOperators:
         self._step = -1
         self._marks: list[record_function] = []
         entrance = hooked(modules[""])
-        self._handles = [hidden_in(entrance).register_forward_pre_hook(Hook(self._forward_begins))]
+        self._handles: list[Any] = []
+        if takes_hooks(entrance):
+            self._handles.append(hidden_in(entrance).register_forward_pre_hook(Hook(self._forward_begins)))
         for site, module in modules.items():
             hooked_module = hooked(module)
+            if not takes_hooks(hooked_module):
+                continue
             self._handles.append(hidden_in(hooked_module).register_forward_pre_hook(Hook(self._entering(site))))
             self._handles.append(hooked_module.register_forward_hook(Hook(self._leave), always_call=True))
         self._handles.append(register_optimizer_step_post_hook(self._stepped))

@@ -15,6 +15,7 @@ from ...checks.resting_mode import RestingMode
 from .process_objects import objects_of
 from .torch_hooks import Hook
 from .torch_networks import Program, names_of, outermost, parameter_ids
+from .torch_sites import takes_hooks
 
 #: Copies that are followed, and parameters of one: more of either is no pair of small networks that are easily read.
 _MOST_COPIES, _MOST_PARAMETERS = 8, 2000
@@ -73,7 +74,8 @@ class RestingNetworks:
         held = set[int]().union(*map(parameter_ids, steppers))
         if not held:
             return
-        modules = [one for one in objects if isinstance(one, torch.nn.Module) and type(one) is not Program]
+        objects = [one for one in objects if isinstance(one, torch.nn.Module) and takes_hooks(one)]
+        modules = [one for one in objects if type(one) is not Program]
         resting = outermost([one for one in modules if _is_resting(one, held)])
         if not resting:
             return
@@ -103,7 +105,7 @@ class _Pair:
             return []
         self._is_called, self._is_asked, self._begun, self._ended = False, False, None, sample_of(network)
         self._is_frozen = not any(parameter.requires_grad for parameter in copy.parameters())
-        called = [part.register_forward_pre_hook(Hook(self._note)) for part in copy.modules()]
+        called = [part.register_forward_pre_hook(Hook(self._note)) for part in copy.modules() if takes_hooks(part)]
         return [*called, copy.register_forward_hook(Hook(lambda _module, _inputs, output: answered(output)))]
 
     def begin(self) -> None:

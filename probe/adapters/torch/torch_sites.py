@@ -26,16 +26,19 @@ class ModuleSites:
         modules: The modules themselves, never a wrapper.
         compiled: Site of every module that is compiled by itself, and the number of modules hidden in its graph. They
             get no hooks: a hook there sees nothing, and torch would recompile whenever one is added or removed.
-        is_compiled: Whether any module was compiled at the first look, or a compiled forward of the model was seen
-            since.
+        scripted: Site of every module that `torch.jit` has made, and the number of modules whose calls TorchScript
+            hides: with `torch.jit.script` its own too, with `torch.jit.trace` those inside.
+        is_compiled: Whether any module was compiled or scripted at the first look, or a compiled forward of the model
+            was seen since. Calls beside those of the training would have torch compile anew.
     """
 
     def __init__(self, model: torch.nn.Module, *, listed: tuple[torch.nn.Module, ...] = ()) -> None:
         self._model, self._listed = model, listed
         self.modules: dict[str, torch.nn.Module] = {}
         self.compiled: dict[str, int] = {}
+        self.scripted: dict[str, int] = {}
         self.look()
-        self.is_compiled = bool(self.compiled)
+        self.is_compiled = bool(self.compiled or self.scripted)
 
     def has_changed(self) -> bool:
         """Return whether a module has gained, lost or replaced a part since the last look."""
@@ -47,6 +50,7 @@ class ModuleSites:
         self._part_sites: dict[int, str] | None = None
         self.modules.clear()
         self.compiled.clear()
+        self.scripted.clear()
         self._outermost: dict[int, torch.nn.Module] = {}
         outermost: dict[str, torch.nn.Module] = {}
         for name, module in self._model.named_modules():
@@ -65,9 +69,10 @@ class ModuleSites:
     def _hide(self, outermost: Mapping[str, torch.nn.Module]) -> None:
         """Find the modules whose calls are compiled away."""
         for site, module in self.modules.items():
-            inside = _inside_of_its_graph(module, outermost[site])
+            is_scripted = isinstance(module, torch.jit.ScriptModule)
+            inside = _inside_of_a_script(module) if is_scripted else _inside_of_its_graph(module, outermost[site])
             if inside and id(inside[-1]) not in self._hidden:
-                self.compiled[site] = len(inside)
+                (self.scripted if is_scripted else self.compiled)[site] = len(inside)
                 self._hidden.update(id(hidden) for hidden in inside)
 
     def part(self, called: torch.nn.Module) -> str:
@@ -87,10 +92,18 @@ class ModuleSites:
         return id(module) not in self._hidden
 
     def entrances(self) -> Iterator[torch.nn.Module]:
-        """Yield the modules whose calls are forwards of the model: itself, or the parts of one that only lists them.
+        """Yield the modules whose calls are forwards of the model, and take hooks.
 
-        A model with a `training_step` may call its parts there instead of itself.
+        That is the model itself, or the parts of one that only lists them. A model with a `training_step` may call its
+        parts there instead of itself.
         """
+        return filter(takes_hooks, self._called())
+
+    def has_unseen_entrances(self) -> bool:
+        """Return whether any module whose calls are forwards of the model takes no hooks."""
+        return not all(map(takes_hooks, self._called()))
+
+    def _called(self) -> Iterator[torch.nn.Module]:
         model = self.modules[""]
         waiting = [model]
         while waiting:
@@ -101,6 +114,11 @@ class ModuleSites:
             has_called_parts = module is model and hasattr(model, "training_step")
             if is_a_list or has_called_parts or any(module is listed for listed in self._listed):
                 waiting += module.children()
+
+
+def takes_hooks(module: torch.nn.Module) -> bool:
+    """Return whether hooks can be registered on the module; what `torch.jit.script` returns has none."""
+    return not isinstance(module, torch.jit.RecursiveScriptModule)
 
 
 def models_beside(model: torch.nn.Module) -> list[str]:
@@ -135,6 +153,8 @@ def parameters_of(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parame
 
 def _is_a_list(module: torch.nn.Module) -> bool:
     """Return whether the module cannot be called, only its parts."""
+    if isinstance(module, torch.jit.ScriptModule):  # whose class does not say what its `forward` is
+        return False
     return type(module).forward is torch.nn.Module.forward and any(True for _ in module.children())
 
 
@@ -145,6 +165,11 @@ def _inside_of_its_graph(module: torch.nn.Module, outermost: torch.nn.Module) ->
     if hasattr(outermost, "_orig_mod"):  # by `torch.compile(module)`, whose wrapper runs outside of the graph
         return list(module.modules())[1:]
     return []
+
+
+def _inside_of_a_script(module: torch.jit.ScriptModule) -> list[torch.nn.Module]:
+    """Return the modules that Python does not call, outermost first."""
+    return list(module.modules())[takes_hooks(module) :]
 
 
 def _site_of(name: str) -> str:

@@ -4,6 +4,8 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import wraps
+from typing import TypeVar
 from weakref import WeakSet, ref
 
 import torch
@@ -12,9 +14,10 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from ...errors import TrainingStopped
 from .torch_adapter import TorchAdapter
 from .torch_closures import Arguments, closure_of, with_report
-from .torch_hooks import is_transformed
+from .torch_hooks import is_traced, is_transformed
 from .torch_kind import EarlyCalls
 from .torch_later import LaterTrainings
 from .torch_networks import (
@@ -30,11 +33,30 @@ from .torch_networks import (
 from .torch_patches import EarlyLosses, add_listener, remove_listener
 
 _log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
 #: Modules that are called and remembered until it is known whether they are trained.
 _MOST_WAITING = 256
 #: Steps that another training must make, the watched one resting, until it is watched in its place; steps for which
 #: each of its optimizers may rest; and how often that happens. Our choice: a student follows; clients take turns.
 _STEPS_ALONE, _MOST_RESTED, _MOST_FOLLOWED = 40, 8, 2
+
+
+def _kept_from_the_script(look: Callable[..., _Result]) -> Callable[..., _Result | None]:
+    """Return the method of a finder with its exceptions kept from the training; the first one ends the search."""
+
+    @wraps(look)
+    def call(self: "TorchFinder", *arguments: object, **options: object) -> _Result | None:
+        if self.failure:
+            return None
+        try:
+            return look(self, *arguments, **options)
+        except TrainingStopped:
+            raise
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self.fail(error)
+            return None
+
+    return call
 
 
 class TorchFinder:
@@ -52,6 +74,9 @@ class TorchFinder:
         found: Called with the adapter; attaches it before it returns.
         is_hasty: Whether the first module that is called in training mode is wanted, trained or not, and alone.
         followed: Called with the adapter of a model that is trained after that one; None where none is wanted.
+
+    Attributes:
+        failure: What was raised as a model was looked for or taken up; empty so far.
     """
 
     wraps_backward = False
@@ -69,7 +94,7 @@ class TorchFinder:
         self._inside: WeakSet[torch.nn.Module] = WeakSet()
         self._seen: WeakSet[Optimizer] = WeakSet()
         self._elsewhere: Counter[str] = Counter()
-        self._is_first = True
+        self._is_first, self.failure = True, ""
         self._later: LaterTrainings | None = None
         self._recorded: list[str] = []
         self._others: WeakSet[Optimizer] = WeakSet()
@@ -100,11 +125,13 @@ class TorchFinder:
         for early in self._early:
             early.stop()
 
+    @_kept_from_the_script
     def backward_begins(self, roots: object) -> None:
         """Take the model that was called before this backward pass, if none is found yet."""
         if self._adapter is None and (trained := self._trained_now()) is not None:
             self._watch(trained).backward_begins_late(roots)
 
+    @_kept_from_the_script
     def gradients_asked(self, roots: object, inputs: object, _create_graph: bool) -> None:
         """Take the model that was called before, if gradients of parameters of its own are asked for."""
         if self._adapter is None and (module := self._awaited()) is not None:
@@ -115,6 +142,13 @@ class TorchFinder:
 
     def gradients_given(self, inputs: object, gradients: object) -> None:
         """Do nothing; the adapter listens for itself."""
+
+    def fail(self, error: Exception) -> None:
+        """Look for no model any more, because this was raised; the training goes on."""
+        self.failure = f"{type(error).__name__}: {error}"
+        if not self._recorded:
+            self._adapter = None
+        _log.warning("no model is looked for any more: %s", self.failure, exc_info=error)
 
     def backward_ends(self) -> None:
         """Do nothing; the adapter listens for itself."""
@@ -134,6 +168,8 @@ class TorchFinder:
 
     def left_out(self) -> str:
         """Return a description of what was trained beside the found model; empty where nothing is known."""
+        if self.failure and not self._recorded:
+            return f"the model that is trained could not be taken up ({self.failure}); nothing was recorded"
         if self._adapter is None or not self._elsewhere:
             return ""
         others = ", ".join(
@@ -144,10 +180,11 @@ class TorchFinder:
             "once for each model"
         )
 
+    @_kept_from_the_script
     def _look_at_module(self, module: torch.nn.Module, _inputs: object) -> None:
-        if self._adapter is not None or not torch.is_grad_enabled() or module in self._inside or is_transformed():
+        if self._adapter is not None or not torch.is_grad_enabled() or module in self._inside:
             return
-        if isinstance(module, torch.jit.ScriptModule) or not _is_trainable(module):
+        if is_transformed() or is_traced() or not _is_trainable(module):
             return
         if module.training and (self._is_hasty or self._optimizers.holds_any_of(module)):
             self._take(module).forward_begins()  # the model's own hook was attached too late for this call
@@ -189,11 +226,12 @@ class TorchFinder:
             is_called_unseen=trained.is_called_unseen,
         )
         self._waiting = []
-        self._recorded.append(kind_of(trained.model))
         remove_listener(self)
         self._found(self._adapter)
+        self._recorded.append(kind_of(trained.model))
         return self._adapter
 
+    @_kept_from_the_script
     def _look_into_closure(
         self, optimizer: Optimizer, arguments: tuple[object, ...], options: dict[str, object]
     ) -> Arguments | None:
@@ -206,6 +244,7 @@ class TorchFinder:
         if self._adapter is not None:
             self._adapter.closure_evaluated(optimizer)
 
+    @_kept_from_the_script
     def _look_at_optimizer(self, optimizer: Optimizer, _arguments: object, _options: object) -> None:
         """Look once at each optimizer, and remember those that step another model."""
         if torch.compiler.is_compiling():
