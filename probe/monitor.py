@@ -168,6 +168,7 @@ class Monitor:
         self._is_closed = True
         unregister(self)
         if self._recorder.current.has_recorded:
+            self._recorder.record_last_loss()
             self._recorder.note_resume_point("close")
         site, failure = ("", {}) if error is None else self._failure(error)
         self._adapter.detach()

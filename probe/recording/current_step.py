@@ -21,6 +21,7 @@ class CurrentStep:
         saw_backward: Whether a backward pass has begun in the micro-step.
         has_recorded: Whether any step was closed with a record.
         root: The value that the last backward pass started from, known or late; None where that is no scalar.
+        passes: Backward passes of the step that count so far.
         loss: The sum of these values over the micro-step.
         earlier_loss: The same of the step's earlier micro-steps; None without.
         loss_scale: Factor of mixed precision, None without.
@@ -41,13 +42,13 @@ class CurrentStep:
 
     __slots__ = (
         "batch_checksum", "bins", "clip", "due", "dumps", "earlier_loss", "has_bad_gradient", "has_recorded",
-        "is_away", "is_idle", "is_looking", "is_open", "loss", "loss_scale", "micro_batches", "micro_step",
+        "is_away", "is_idle", "is_looking", "is_open", "loss", "loss_scale", "micro_batches", "micro_step", "passes",
         "refused", "root", "saw_backward", "sees_backward", "sees_communication", "sees_forward",
         "sees_input_grads", "sees_inputs", "sees_unreduced", "stamp", "step", "thread", "wants_histogram",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.step = self.micro_step = self.stamp = 0
+        self.step = self.micro_step = self.stamp = self.passes = 0
         self.refused, self.thread = -1, get_ident()
         self.is_open = self.saw_backward = self.has_recorded = self.has_bad_gradient = False
         self.root: float | LateScalar | None = None
@@ -80,5 +81,5 @@ class CurrentStep:
     def next_step(self) -> None:
         """Begin the next step, of which nothing was seen yet."""
         self.step, self.micro_step, self.stamp = self.step + 1, 0, self.stamp + 1
-        self.is_open = self.saw_backward = False
+        self.is_open, self.saw_backward, self.passes = False, False, 0
         self.loss_scale = self.clip = self.earlier_loss = None

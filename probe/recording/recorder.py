@@ -30,6 +30,7 @@ from ..resume import ResumePoint
 from .current_step import CurrentStep
 from .due_collectors import Due
 from .first_step import initial_weights, report_empty_step
+from .last_loss import LastLoss
 from .row_buffers import Draft, HookRows
 from .whole_tensors import WholeTensors
 
@@ -55,6 +56,7 @@ class Recorder:
         measure: `measure(address, size, code, out_address)` fills a row of statistics.
         draft, whole_tensors, device_results: Where hooks put what is no row.
         refusal: What is done about an update whose gradients are not finite.
+        last_loss: The loss of the newest idle step.
         expects_activations: Whether the model calls hooks, so that a step without activations is a fault.
         resume_points: Points of earlier runs, which the first step is compared with.
         note_resume_point: Records, with this reason, where the training stands.
@@ -84,6 +86,7 @@ class Recorder:
         self.resume_points: tuple[ResumePoint, ...] = ()
         self.note_resume_point: Callable[[str], None] = lambda _: None  # where no facts are recorded
         self.written: Callable[[], tuple[int, float]] = lambda: (0, 0.0)  # while nobody writes
+        self.last_loss = LastLoss()
         self.due = due(config, current, whole, self.time)
         self._newest: StepRecord | None = None  # waits for what is logged after its step
         self._pending: PendingResults | None = None  # what a device has yet to bring to it
@@ -120,6 +123,8 @@ class Recorder:
         current.root = loss
         if is_anew:
             current.loss = current.earlier_loss = None
+            current.passes = 0
+        current.passes += 1
         if loss is not None:
             current.loss = loss if current.loss is None else late_sum(current.loss, loss)
         if clock.is_running:
@@ -167,6 +172,7 @@ class Recorder:
             clock.marks.append((MONITOR, clock.clock()))
         if not was_idle:
             clock.ended += 1
+            self.last_loss.usual_passes = current.passes
             if current.micro_step and current.loss is not None and "loss" in current.due:
                 self.draft.put("loss", "micro_loss", current.loss)
             self.draft.collect(due.plan.after, self._step_after(view), self.fail)
@@ -255,6 +261,18 @@ class Recorder:
             return StepRecord(self.current.step - 1, self._clock()) if is_unrecorded else None
         known = record if pending is None else replace(record, blocks=(), histograms=())
         return known if self._newest is record else None
+
+    def record_last_loss(self) -> None:
+        """Record the loss of the last step, if it is an idle one that only the budget has left out."""
+        step, newest = self.current.step - 1, self._newest
+        loss = self.last_loss.of(step)
+        if loss is None or "loss" in self.due.agenda.off or not self.config.schedule("loss").is_due(step):
+            return
+        if newest is not None and newest.step == step:
+            self._newest = replace(newest, scalars={"loss": loss, **newest.scalars})
+        elif newest is None and self._is_unrecorded:
+            self._is_unrecorded = False
+            self.device_results.send(StepRecord(step, self._clock(), 0, False, (), {"loss": loss}, (), ()), None)
 
     def finish(self) -> tuple[Event, ...]:
         """Emit everything, whole steps or not, and return the events after the last step that no record holds.

@@ -31,7 +31,7 @@ class EngineLosses:
 
     def scaled(self, loss: Tensor, scaled: Tensor, scale: float) -> None:
         """Remember the loss before a loss scaler multiplied it."""
-        if loss.size == 1 and not self._current.is_idle:
+        if loss.size == 1:
             self._unscaled = (ref(scaled), float(loss.numpy().item()), scale)
 
     def loss_of(self, root: Tensor) -> float | None:
@@ -96,7 +96,8 @@ class EngineTraining:
         order: CallOrder,
         changes: EngineChanges,
     ) -> None:
-        self._cell_sites, self._view, self._current = cell_sites, view, recorder.current
+        self._cell_sites, self._view = cell_sites, view
+        self._recorder, self._current = recorder, recorder.current
         self._facts, self._order, self._changes = facts, order, changes
         self._lifecycle = StepLifecycle(
             recorder, view, output_hooks, before_step=self._before_step, at_end=self._step_ends
@@ -114,7 +115,11 @@ class EngineTraining:
 
     def backward_begins(self, root: Tensor) -> None:
         """Note that a backward pass of the process starts from this tensor."""
-        if self._current.is_idle or self._current.thread != get_ident():  # another thread's training
+        if self._current.thread != get_ident():  # another thread's training
+            return
+        if self._current.is_idle:
+            if not is_aside():
+                self._recorder.last_loss.add(self._current.step, self.roots.loss_of(root))
             return
         if self.tracer is not None:
             self.tracer.backward_begins(self.roots.loss_of(root))

@@ -25,6 +25,9 @@ class SilentListener:
     def backward_begins(self, roots: Any) -> None:
         """Leave backward passes alone."""
 
+    def backward_unrecorded(self, roots: Any) -> None:
+        """Leave those of idle steps alone."""
+
     def backward_ends(self) -> None:
         """Leave their ends alone."""
 

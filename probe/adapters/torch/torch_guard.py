@@ -57,6 +57,7 @@ class GuardedListener:
     def __init__(self, listener: TrainingListener, guard: Guard) -> None:
         self._listener = listener
         self.backward_begins, self.backward_ends = guard(listener.backward_begins), guard(listener.backward_ends)
+        self.backward_unrecorded = guard(listener.backward_unrecorded)
         self.around_backward = guard(listener.around_backward, otherwise=())
         self.gradients_asked, self.gradients_given = guard(listener.gradients_asked), guard(listener.gradients_given)
         self.loss_scaled = guard(listener.loss_scaled)

@@ -27,13 +27,14 @@ class PatchedFunctions(Generic[_Listener]):
 
     Attributes:
         listeners: All listeners.
-        awake: Those that want reports now; always the same list object.
+        awake, asleep: Those that want reports now, and the others; always the same list objects.
     """
 
     def __init__(self, replace: Callable[[], None]) -> None:
         self._replace = replace
         self.listeners: list[_Listener] = []
         self.awake: list[_Listener] = []
+        self.asleep: list[_Listener] = []
         self._originals: list[tuple[object, str, object, object]] = []
 
     def add(self, listener: _Listener) -> None:
@@ -45,9 +46,9 @@ class PatchedFunctions(Generic[_Listener]):
 
     def remove(self, listener: _Listener) -> None:
         """Remove the listener; after the last one, restore the functions that nobody else has replaced."""
-        self.wake(listener, False)
         if listener in self.listeners:
             self.listeners.remove(listener)
+        self.wake(listener, False)
         if self.listeners:
             return
         while self._originals:
@@ -57,10 +58,11 @@ class PatchedFunctions(Generic[_Listener]):
 
     def wake(self, listener: _Listener, is_awake: bool) -> None:
         """Report calls to the listener from now on, or stop reporting them."""
-        if listener in self.awake:
-            self.awake.remove(listener)
-        if is_awake and listener in self.listeners:
-            self.awake.append(listener)
+        for some in (self.awake, self.asleep):
+            if listener in some:
+                some.remove(listener)
+        if listener in self.listeners:
+            (self.awake if is_awake else self.asleep).append(listener)
 
     def put(self, owner: object, name: str, build: Callable[[Any], Callable[..., object]]) -> None:
         """Replace the owner's function of this name by what `build` makes of it."""
@@ -141,6 +143,9 @@ class TrainingListener(Protocol):
     def backward_begins(self, roots: object) -> None:
         """Note that `torch.autograd.backward` is about to start from these tensors."""
 
+    def backward_unrecorded(self, roots: object) -> None:
+        """Note that a backward pass starts from these tensors while the listener is asleep."""
+
     def backward_ends(self) -> None:
         """Note that this backward pass has ended."""
 
@@ -165,9 +170,12 @@ class TrainingListener(Protocol):
 
 def _watched_backward(original: Callable[..., _Result]) -> Callable[..., _Result]:
     def backward(tensors: object, *arguments: object, **options: object) -> _Result:
-        if (
-            not _awake_trainings or current_graph_task_id() != -1
-        ):  # a checkpointed function recomputes its forward and runs its own backward pass
+        if current_graph_task_id() != -1:
+            # a checkpointed function recomputes its forward and runs its own backward pass
+            return original(tensors, *arguments, **options)
+        for listener in _sleeping_trainings:
+            listener.backward_unrecorded(tensors)
+        if not _awake_trainings:
             return original(tensors, *arguments, **options)
         around: list[AbstractContextManager[object]] = []
         for listener in tuple(_awake_trainings):
@@ -241,6 +249,7 @@ def _patch_training() -> None:
 
 _training_patches: PatchedFunctions[TrainingListener] = PatchedFunctions(_patch_training)
 _trainings, _awake_trainings = _training_patches.listeners, _training_patches.awake
+_sleeping_trainings = _training_patches.asleep
 add_listener, remove_listener, wake_listener = _training_patches.add, _training_patches.remove, _training_patches.wake
 
 

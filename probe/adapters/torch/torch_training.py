@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 from threading import get_ident
 from typing import Any
-from weakref import ref
 
 import torch
 
@@ -17,7 +16,6 @@ from ...tensor_access import Tensor
 from ..call_order import CallOrder
 from ..parameter_selection import NewParts
 from ..step_lifecycle import StepLifecycle
-from . import torch_tensors as tensors
 from .torch_checks import TorchChecks
 from .torch_closures import Arguments, closure_of, with_report
 from .torch_facts import TorchFacts
@@ -27,6 +25,7 @@ from .torch_hand_steps import HandSteps
 from .torch_hooks import OpeningHook, TrainingMode
 from .torch_kind import TorchKind
 from .torch_learners import Learners
+from .torch_losses import TorchLosses
 from .torch_module_hooks import TorchModuleHooks
 from .torch_operators import TorchTracer
 from .torch_parameters import TorchView
@@ -34,7 +33,7 @@ from .torch_patches import calling_place, current_graph_task_id, is_first_of_two
 from .torch_ranks import TorchRanks
 from .torch_sites import ModuleSites, parameters_of
 from .torch_targets import TorchTargets
-from .torch_tensors import is_remote, only_plain, only_scalar, remote
+from .torch_tensors import only_plain, only_scalar
 
 
 class TorchStepHooks:
@@ -104,51 +103,6 @@ class TorchStepHooks:
         ]
         for parameter, _ in self._removed_gradients:
             parameter.grad = None
-
-
-class TorchLosses:
-    """Reads the values that the backward passes of one model start from."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self._unscaled: tuple[Any, float | LateScalar, float | LateScalar] | None = None
-
-    def forget(self) -> None:
-        """Forget the loss that was scaled last."""
-        self._unscaled = None
-
-    def scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
-        """Remember what the loss was before a scaler multiplied it."""
-        if isinstance(loss, torch.Tensor) and loss.numel() == 1 and scaler.is_enabled():
-            scale = scaler._get_scale_async()
-            self._unscaled = (ref(scaled), self._value_of(loss), 1.0 if scale is None else self._value_of(scale))
-
-    def loss_of(self, roots: Any) -> float | LateScalar | None:
-        """Return the value of the only root of a backward pass, if it has one element; late on a device."""
-        is_plain = type(roots) is torch.Tensor and roots.is_cpu and not tensors.is_any_taken_for_remote
-        if is_plain and self._unscaled is None and roots.numel() == 1:
-            return float(roots.item())
-        root = only_scalar(roots)
-        if root is None or (is_remote(root) and "loss" not in self._recorder.current.due):
-            return None
-        if self._unscaled is not None and self._unscaled[0]() is root:
-            self._recorder.current.loss_scale = self._unscaled[2]
-            return self._unscaled[1]
-        return self._value_of(root)
-
-    def known(self, roots: Any) -> float | None:
-        """Return the loss for who reads every value anyway: a device is waited for."""
-        loss = self.loss_of(roots)
-        return float(only_scalar(roots).detach()) if callable(loss) else loss
-
-    def _value_of(self, scalar: Tensor) -> float | LateScalar:
-        away = remote(scalar)
-        device_results = self._recorder.device_results
-        return (
-            device_results.request_value(away)
-            if away is not None and device_results.accepts_requests
-            else float(scalar.item())
-        )
 
 
 #: Due steps between two looks for changed modules when no forward was seen to begin.
@@ -351,6 +305,13 @@ class TorchTraining:
         if len(self._view.optimizers) > 1:
             self._learners.backward_begins()
 
+    def backward_unrecorded(self, roots: Any) -> None:
+        """Keep the loss of an idle step until the next one; a run ends with the loss of its last step."""
+        current, last = self._current, self._recorder.last_loss
+        is_again = self.steps.is_inside and last.step == current.step  # of a closure the first pass counts
+        if current.thread == get_ident() and not is_again and not is_aside():
+            last.add(current.step, self._losses.kept(roots))
+
     def backward_ends(self) -> None:
         """Note that the backward pass is over."""
         if not self._current.is_idle and self._current.thread == get_ident():
@@ -392,7 +353,9 @@ class TorchTraining:
 
     def loss_scaled(self, loss: Any, scaled: Any, scaler: Any) -> None:
         """Remember what the loss was before it was scaled."""
-        if not self._current.is_idle:
+        if self._current.is_idle:
+            self._losses.scaled_unrecorded(loss, scaled)
+        else:
             self._losses.scaled(loss, scaled, scaler)
 
     def scaler_steps(self, _optimizer: Any) -> None:

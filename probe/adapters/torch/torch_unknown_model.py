@@ -150,6 +150,9 @@ class TorchFinder:
             self._adapter = None
         _log.warning("no model is looked for any more: %s", self.failure, exc_info=error)
 
+    def backward_unrecorded(self, roots: object) -> None:
+        """Do nothing; a finder does not sleep."""
+
     def backward_ends(self) -> None:
         """Do nothing; the adapter listens for itself."""
 
