@@ -6,26 +6,18 @@ read from dictionaries, never through properties.
 
 import linecache
 import re
-import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from math import prod
-from pathlib import Path
 from traceback import walk_tb
 from types import FrameType, TracebackType
 from typing import Any, Final
 
+from ..storage.code_places import OUR_FILES, is_library
 from ..storage.records import Json
-from .user_line import OUR_FILES
 
 __all__ = ["failure_facts"]
 
-_LIBRARIES: Final = tuple(
-    {str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    | {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
-#: Where packages are installed, also those of another environment that has joined this one.
-_INSTALLED: Final = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 #: Characters of a line and of a message, tensors that are described, and the largest whose integers are looked at (our
 #: choice: a finding of a few lines; a range in milliseconds).
 _LINE, _MESSAGE, _TENSORS, _RANGE = 200, 2000, 6, 10**7
@@ -169,7 +161,7 @@ def _users(frames: list[tuple[FrameType, int]]) -> int | None:
     """Return the index of the innermost frame of the script; of a library's where none is the script's."""
     names = [frame.f_code.co_filename for frame, _ in frames]
     others = [at for at, name in enumerate(names) if not name.startswith((*OUR_FILES, "<"))]
-    own = [at for at in others if not names[at].startswith(_LIBRARIES) and not _INSTALLED.search(names[at])]
+    own = [at for at in others if not is_library(names[at])]
     return own[-1] if own else others[-1] if others else None
 
 

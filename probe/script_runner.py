@@ -1,6 +1,7 @@
 """Runs a training script unchanged, as `python script.py` would, with its model watched."""
 
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ _LAUNCHERS: Final = {
     "deepspeed.launcher.runner": "deepspeed",
 }
 #: Files of the frames between the command and the script.
-_RUNNERS: Final = (str(Path(__file__).parent), "<frozen ")
+_RUNNERS: Final = (f"{Path(__file__).parent}{os.sep}", "<frozen ")
 
 
 class _Finder(Protocol):

@@ -1,22 +1,11 @@
 """The line of the user's code that is running."""
 
-import os
 import sys
-from pathlib import Path
 from types import FrameType
-from typing import Final
 
-__all__ = ["OUR_FILES", "user_line"]
+from ..storage.code_places import OUR_FILES
 
-_ROOT: Final = Path(__file__).parents[1]  # not resolved: frames hold the same unresolved path
-#: How the paths of this package's code begin; in a checkout, examples, tests and benchmarks beside it are user code.
-OUR_FILES: Final = (
-    *(
-        f"{_ROOT / folder}{os.sep}"
-        for folder in ("framework", "probe", "storage", "insight", "armour", "cli", "callbacks", "dashboard")
-    ),
-    *(str(_ROOT / name) for name in ("__init__.py", "__main__.py", "spawned_process.py", "watching.py")),
-)
+__all__ = ["user_line"]
 
 
 def user_line(*foreign: str) -> tuple[str, int]:

@@ -5,19 +5,16 @@ writes into it, by `faulthandler`: the stack of the thread, innermost frame firs
 """
 
 import re
-import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
+
+from .code_places import OUR_FILES, is_library
 
 __all__ = ["note_path", "read_note"]
 
 _FRAME: Final = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in ')
 _FATAL: Final = "Fatal Python error: "
-_LIBRARIES: Final = tuple(
-    {str(Path(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    | {str(Path(__file__).parents[1])}
-)
 #: The only signal whose handler writes no word of its own.
 _ASKED: Final = "SIGTERM"
 
@@ -42,7 +39,7 @@ def read_note(path: Path) -> str:
 def _place(lines: Iterable[str]) -> str:
     """Return the innermost frame of the script in the first stack, or the innermost one."""
     found = [(match["file"], match["line"]) for line in lines if (match := _FRAME.match(line))]
-    own = [frame for frame in found if not frame[0].startswith((*_LIBRARIES, "<"))]
+    own = [frame for frame in found if not (frame[0].startswith((*OUR_FILES, "<")) or is_library(frame[0]))]
     for file, line in own or found:
         return f" at {file}, line {line}"
     return ""

@@ -1,6 +1,7 @@
 """The collectives of torch.distributed: inputs, outputs and waiting times of every process."""
 
 import inspect
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -215,7 +216,7 @@ def _by_direction(bound: Mapping[str, object]) -> dict[str, object]:
     return {**found, "group": group}
 
 
-_TORCH: Final = str(Path(torch.__file__).parent)
+_TORCH: Final = f"{Path(torch.__file__).parent}{os.sep}"
 _COLUMNS: Final = len(STATISTICS)
 
 

@@ -4,6 +4,7 @@ A script that trains one network is watched as that network. One that trains sev
 only lists them: its sites begin with the names of the script's variables and attributes, `generator.l1`.
 """
 
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from weakref import WeakSet
 import torch
 from torch.optim import Optimizer
 
-from ...user_line import OUR_FILES
+from ....storage.code_places import OUR_FILES
 from .process_objects import objects_of
 from .torch_patches import PatchedFunctions
 
@@ -25,7 +26,7 @@ from .torch_patches import PatchedFunctions
 _DEEPEST, _MOST = 4, 5000
 #: Elements of one collection that are looked at; a list of samples has more. Our choice.
 _MOST_ELEMENTS: Final = 64
-_TORCH: Final = str(Path(torch.__file__).parent)
+_TORCH: Final = f"{Path(torch.__file__).parent}{os.sep}"
 #: Packages whose objects hold no network of the script in an attribute.
 _FOREIGN: Final = frozenset({"torch", "numpy", "builtins", "logging", "argparse", "pathlib", "mindscope"})
 

@@ -1,5 +1,6 @@
 """Operators of a torch model: traced to find the origin of a NaN, or profiled."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,7 +112,7 @@ class TorchTracer:
     """
 
     def __init__(self, model: torch.nn.Module, recorder: Recorder) -> None:
-        foreign = str(Path(torch.__file__).parent)
+        foreign = f"{Path(torch.__file__).parent}{os.sep}"
         self.trace = NanTrace(recorder, place_of, model.parameters, (foreign,))
         self._node_lines = _NodeLines(self.trace, foreign)
         self._mode = _Mode(self.trace, self._node_lines)

@@ -1,5 +1,6 @@
 """Patches of torch where it has no hooks: backward passes, checkpointing, loss scalers, losses and clipping."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -116,7 +117,7 @@ def _nearest() -> CodeType | None:
 
 #: Frames above torch's that tell two callers of `backward` apart. Our choice.
 _MOST_CALLERS: Final = 8
-_FOLDERS: Final = (str(Path(torch.__file__).parent), str(Path(__file__).parents[3] / "probe"))
+_FOLDERS: Final = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, Path(__file__).parents[2]))
 
 
 def calling_place() -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ...user_line import OUR_FILES
+from ....storage.code_places import OUR_FILES
 
 #: Files of one program that are read, and bytes of one: more of either is a library. Our choice.
 _MOST_FILES, _MOST_BYTES = 40, 200_000
