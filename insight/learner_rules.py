@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Final
 
-from ..storage import Finding, StepRecord
+from ..storage import Event, Finding, StepRecord
 from .context.record_burst import Burst
 from .context.step_context import StepContext
 from .rule import Rule
@@ -18,6 +18,14 @@ from .rule_scheduler import RuleCall
 
 _LOSS: Final = "scalar/loss"
 _SUFFIX: Final = "/loss"
+
+
+def learner_names(event: Event) -> tuple[str, ...]:
+    """Return the names of a run's learners from the event that tells them; empty for any other event."""
+    found = event.data.get("learners") if event.kind == "learners" else None
+    if not isinstance(found, list):
+        return ()
+    return tuple(str(learner["name"]) for learner in found if isinstance(learner, dict))
 
 
 class LearnerRules:
@@ -35,9 +43,7 @@ class LearnerRules:
     def learn(self, record: StepRecord) -> None:
         """Take the names of the learners, where the record has them."""
         for event in record.events:
-            found = event.data.get("learners") if event.kind == "learners" else None
-            if isinstance(found, list):
-                self.names = tuple(str(learner["name"]) for learner in found if isinstance(learner, dict))
+            self.names = learner_names(event) or self.names
 
     def takes(self, rule: Rule) -> bool:
         """Return whether the rule is to see the learners one by one."""

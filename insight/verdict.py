@@ -6,15 +6,15 @@ model learned more than the best constant answer, and no check was broken. Witho
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from math import isfinite, nan
+from math import isfinite
 from operator import attrgetter
 from typing import Final, Literal
-
-import numpy as np
 
 from ..storage import ROOT_SITE, Event, Finding, RunState, StepRecord, Store
 from .indicators.exchanged_answers import ExchangedAnswers
 from .indicators.loss_anchor import KnownLoss
+from .learner_rules import learner_names
+from .loss_levels import LossLevels, stored_levels
 from .rules import RULES
 
 #: The three words of the field `verdict` in JSON; programs read them.
@@ -28,8 +28,6 @@ BESIDE: Final = frozenset({"dataloader_bound", "monitor_fault", "watchpoint"})
 #: Share of the cost of the best constant answer below which something was learned (our choice: ten times the noise of
 #: a mean over the newest losses).
 _LEARNED: Final = 0.9
-#: Losses whose median is the first, or the newest, level.
-_FIRST, _NEWEST = 5, 24
 #: Confidence of a notice below which it is a withdrawn finding, and not a question.
 _ASKED: Final = 0.3
 #: One series of each subject that an essential rule needs, by which its records are counted.
@@ -60,7 +58,8 @@ class RunFacts:
 
     Attributes:
         seen: Records that carried the loss, updates and gradients, as far as they were counted.
-        first, newest: The first and the newest finite losses.
+        loss: Where the loss began and where it is.
+        learners: The same of each learner's own loss, where there are several.
         checks: The newest outcome of every check.
         scalars: Names that were logged.
         unseen: Networks that were trained behind the recorded model.
@@ -69,8 +68,8 @@ class RunFacts:
     state: RunState = "running"
     last_step: int = -1
     seen: dict[str, int] = field(default_factory=dict)
-    first: list[float] = field(default_factory=list)
-    newest: list[float] = field(default_factory=list)
+    loss: LossLevels = field(default_factory=LossLevels)
+    learners: dict[str, LossLevels] = field(default_factory=dict)
     known: KnownLoss = field(default_factory=KnownLoss)
     exchanged: ExchangedAnswers = field(default_factory=ExchangedAnswers)
     optimizers: int = 1
@@ -86,12 +85,11 @@ class RunFacts:
         if not record.scalars:
             return
         loss = record.scalars.get("loss")
-        if loss is not None and isfinite(loss):
-            if len(self.first) < _FIRST:
-                self.first.append(loss)
-            self.newest.append(loss)
-            if len(self.newest) >= 2 * _NEWEST:
-                del self.newest[:-_NEWEST]
+        if loss is not None:
+            self.loss.learn(loss)
+        for name, levels in self.learners.items():
+            if (own := record.scalars.get(f"{name}/loss")) is not None:
+                levels.learn(own)
         self.known.learn_entropy(record.scalars.get("target/entropy"))
         if not self.has_validation:
             self.has_validation = any(name.startswith("validation/") for name in record.scalars)
@@ -102,6 +100,8 @@ class RunFacts:
         self.exchanged.learn([event], None)
         if event.kind == "later_training":
             self.unseen.append(str(event.data.get("networks", event.site)))
+        for name in learner_names(event):
+            self.learners.setdefault(name, LossLevels())
         if event.kind == "check":
             data = event.data
             name = str(data.get("check", ""))
@@ -111,12 +111,6 @@ class RunFacts:
                 str(data.get("claim", name)),
                 _words(data.get("counterexample")),
             )
-
-    @property
-    def levels(self) -> tuple[float, float]:
-        """The first and the newest level of the loss; NaN without any."""
-        newest = self.newest[-_NEWEST:]
-        return (float(np.median(self.first)), float(np.median(newest))) if self.first and newest else (nan, nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +182,10 @@ def _gaps(seen: Mapping[str, int], failed: Collection[str]) -> Iterator[str]:
 
 def _learned(facts: RunFacts) -> str:
     """Return in words how much better than an answer without knowledge the loss is; empty if that is not known."""
-    first, newest = facts.levels
     constant = facts.known.guessing
     is_known = facts.known.is_known and facts.optimizers <= 1 and isfinite(constant)
-    if is_known and newest < _LEARNED * constant:
-        return f"the loss went from {first:.4g} to {newest:.4g}, where the best constant answer costs {constant:.4g}"
+    if is_known and facts.loss.level < _LEARNED * constant:
+        return f"the loss went {facts.loss}, where the best constant answer costs {constant:.4g}"
     if facts.optimizers <= 1 and facts.exchanged.has_learned:
         look = facts.exchanged.looks[-1]
         words = (
@@ -203,11 +196,9 @@ def _learned(facts: RunFacts) -> str:
 
 
 def _not_checked(facts: RunFacts, learned: str) -> tuple[str, ...]:
-    first, newest = facts.levels
     missing = [f"how {networks} learned, which was trained behind the recorded model" for networks in facts.unseen]
     if not learned:
-        level = f" (it went from {first:.4g} to {newest:.4g})" if isfinite(newest) else ""
-        missing.append(f"whether the loss{level} is better than that of the best constant answer")
+        missing.append(_against_guessing(facts))
     if not facts.has_validation:
         missing.append("whether what was learned holds for other data: no validation/loss was logged")
     if not facts.checks:
@@ -215,6 +206,14 @@ def _not_checked(facts: RunFacts, learned: str) -> tuple[str, ...]:
     undecided = [check for check in facts.checks.values() if check.outcome != "held"]
     missing += [f"{check.claim}{f': {check.counterexample}' * bool(check.counterexample)}" for check in undecided]
     return tuple(missing[:_LISTED])
+
+
+def _against_guessing(facts: RunFacts) -> str:
+    own = [f"that of {name} went {levels}" for name, levels in facts.learners.items() if levels.newest]
+    if len(own) > 1:
+        return f"whether the losses ({', '.join(own[:_LISTED])}) are better than those of the best constant answers"
+    level = f" (it went {facts.loss})" if facts.loss.newest else ""
+    return f"whether the loss{level} is better than that of the best constant answer"
 
 
 def _next_command(judged: Judgement, facts: RunFacts) -> str:
@@ -238,27 +237,15 @@ def stored_facts(store: Store, run: str) -> RunFacts:
     facts = RunFacts(described.state, described.last_step, optimizers=len(store.structure(described.id).optimizers))
     names = store.metrics(described.id)
     facts.has_validation = any(name.startswith("scalar/validation/") for name in names)
-    for kind in ("loss_input", "accumulation", "check", "exchange", "later_training"):
+    for kind in ("loss_input", "accumulation", "check", "exchange", "later_training", "learners"):
         for event in store.events(described.id, kind=kind):
             facts.learn_event(event)
-    losses = store.series(described.id, ROOT_SITE, "scalar/loss", limit=2 * _NEWEST)
-    first, last = _ends(store, described.id, losses.steps.tolist())
-    facts.first, facts.newest = first[:_FIRST], last[-_NEWEST:]
+    facts.loss = stored_levels(store, described.id, "scalar/loss")
+    facts.learners = {name: stored_levels(store, described.id, f"scalar/{name}/loss") for name in facts.learners}
     for entropy in store.series(described.id, ROOT_SITE, "scalar/target/entropy").values[-1:].tolist():
         facts.known.learn_entropy(entropy)
-    facts.seen = {"scalar/loss": losses.total, **_records(store, described.id, names)}
+    facts.seen = {"scalar/loss": facts.loss.count, **_records(store, described.id, names)}
     return facts
-
-
-def _ends(store: Store, run: str, steps: list[int]) -> tuple[list[float], list[float]]:
-    """Return the first and the newest finite losses, unthinned."""
-    if not steps:
-        return [], []
-    ends = []
-    for first, last in ((steps[0], steps[0] + 2 * _NEWEST), (max(steps[-1] - 10 * _NEWEST, 0), steps[-1])):
-        values = store.series(run, ROOT_SITE, "scalar/loss", first=first, last=last).values.tolist()
-        ends.append([value for value in values if isfinite(value)])
-    return ends[0], ends[1]
 
 
 def _records(store: Store, run: str, names: tuple[str, ...]) -> dict[str, int]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from mindscope.dashboard.headline import headline
 from mindscope.dashboard.pages.findings.finding_cards import root_cause_groups
 from mindscope.insight import RunFacts
+from mindscope.insight.loss_levels import LossLevels
 from mindscope.storage import Event
 
 from .recorded import BAD_SITE, BAD_STEP, findings
@@ -18,7 +19,8 @@ def test_the_first_root_cause_is_the_headline(bad_run):
 
 
 def test_a_run_without_findings_is_healthy_only_if_it_learned(healthy_run):
-    facts = RunFacts(seen=dict.fromkeys(("scalar/loss", "update", "gradient"), 40), first=[2.3] * 5, newest=[0.4] * 9)
+    seen = dict.fromkeys(("scalar/loss", "update", "gradient"), 40)
+    facts = RunFacts(seen=seen, loss=LossLevels(2.3, [0.4] * 9, 10))
     assert headline(healthy_run, (), facts=facts).verdict == "No fault found"
     facts.known.learn_event(Event("loss_input", 0, data={"loss": "cross_entropy", "columns": 10}))
     said = headline(healthy_run, (), facts=facts)

@@ -41,7 +41,7 @@ def finding(cause, severity, *, confidence=0.9, words="it is so"):
 def test_a_run_that_learned_more_than_the_best_constant_is_healthy_and_says_why():
     found = judged({"scalar/loss": FALLING, "scalar/validation/loss": FALLING, **STEPPED}, events=(CALLED,))
     assert (found.verdict, found.words) == ("healthy", "healthy")
-    assert found.reasons == ("the loss went from 2.076 to 0.2013, where the best constant answer costs 2.303",)
+    assert found.reasons == ("the loss went from 2.3 to 0.2013, where the best constant answer costs 2.303",)
     assert found.not_checked == ("what the output depends on, and what the loss reaches",)
     assert found.next_command == "mindscope doctor SCRIPT"
 
@@ -113,3 +113,22 @@ def test_a_run_with_networks_that_were_trained_behind_the_recorded_one_is_not_ca
     found = judged({"scalar/loss": FALLING, **STEPPED}, events=(CALLED, later))
     assert found.words == "no fault found"
     assert found.not_checked[0] == "how student (Student) learned, which was trained behind the recorded model"
+
+
+def test_a_short_run_is_said_to_go_from_its_first_loss_to_its_last_ones():
+    series = {"scalar/loss": (1.1, *(1e-8,) * 19), "scalar/validation/loss": 1.0}
+    steps = {name: values[:20] for name, values in STEPPED.items()}
+    (reason,) = judged({**series, **steps}, events=(CALLED,)).reasons
+    assert reason.startswith("the loss went from 1.1 to 1e-08,")
+    falling = judged({"scalar/loss": FALLING[:20], **steps}, events=(CALLED,))
+    assert falling.reasons[0].startswith("the loss went from 2.3 to 1.09")
+
+
+def test_of_several_learners_each_loss_is_said_and_not_their_sum():
+    learners = [{"name": name, "optimizers": [number]} for number, name in enumerate(("actor", "critic"))]
+    series = {"scalar/loss": 3.0, "scalar/actor/loss": (2.0, *(1.5,) * 59), "scalar/critic/loss": (1.0, *(1.5,) * 59)}
+    found = judged({**series, **STEPPED}, events=(Event("learners", 0, data={"learners": learners}),))
+    assert found.not_checked[0] == (
+        "whether the losses (that of actor went from 2 to 1.5, that of critic went from 1 to 1.5) are better than "
+        "those of the best constant answers"
+    )

@@ -1,0 +1,60 @@
+"""Where a loss began and where it is, for a sentence about it."""
+
+from dataclasses import dataclass, field
+from math import isfinite, nan
+
+import numpy as np
+
+from ..storage import ROOT_SITE, Store
+
+#: Losses whose median is the newest level. Our choice.
+_NEWEST = 24
+
+
+@dataclass(slots=True)
+class LossLevels:
+    """The first value of one loss, and its newest ones.
+
+    Attributes:
+        first: The first finite value; NaN without any.
+        newest: The newest finite values.
+        count: Records that had the loss.
+    """
+
+    first: float = nan
+    newest: list[float] = field(default_factory=list)
+    count: int = 0
+
+    def learn(self, loss: float) -> None:
+        """Take the loss of one record."""
+        self.count += 1
+        if not isfinite(loss):
+            return
+        if not self.newest:
+            self.first = loss
+        self.newest.append(loss)
+        if len(self.newest) >= 2 * _NEWEST:
+            del self.newest[:-_NEWEST]
+
+    @property
+    def level(self) -> float:
+        """The median of the newest values; of a short run, of those in its second half. NaN without any."""
+        newest = self.newest[-min(_NEWEST, max(self.count // 2, 1)) :]
+        return float(np.median(newest)) if newest else nan
+
+    def __str__(self) -> str:
+        """Say it in words; empty without any value."""
+        return f"from {self.first:.4g} to {self.level:.4g}" if self.newest else ""
+
+
+def stored_levels(store: Store, run: str, metric: str) -> LossLevels:
+    """Return the levels of a stored series of the whole model, `scalar/loss`; unthinned at both ends."""
+    drawn = store.series(run, ROOT_SITE, metric, limit=2 * _NEWEST)
+    if not drawn.total:
+        return LossLevels()
+    steps = drawn.steps.tolist()
+    ends = []
+    for first, last in ((steps[0], steps[0] + 2 * _NEWEST), (max(steps[-1] - 10 * _NEWEST, 0), steps[-1])):
+        values = store.series(run, ROOT_SITE, metric, first=first, last=last).values.tolist()
+        ends.append([value for value in values if isfinite(value)])
+    return LossLevels(next(iter(ends[0]), nan), ends[1][-_NEWEST:], drawn.total)
