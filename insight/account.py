@@ -48,6 +48,7 @@ def account_of(
     finding: Finding,
     run: str,
     *,
+    last_step: int,
     findings: Sequence[Finding],
     rules_run: Collection[str],
     follows: Sequence[Finding] = (),
@@ -57,6 +58,7 @@ def account_of(
     """Return what stands behind one finding of a run.
 
     Args:
+        last_step: The newest step of the run; the query reads none behind it.
         findings: All findings of the run; a cause that was found is not ruled out.
         follows: Findings that are folded under this one.
         batch: The batch of its first step.
@@ -70,7 +72,7 @@ def account_of(
     right, named = NAMED.get(finding.rule, (0, 0))
     alike = [item for item in findings if began_together(item, finding)]
     return Account(
-        query=_query(finding, run),
+        query=_query(finding, run, last_step),
         ruled_out=tuple(cause for cause in possible if cause in silent),
         not_checked=tuple(cause for cause in possible if cause not in silent and not _is_beside(cause)),
         asks=rule.asks if rule else "",
@@ -89,10 +91,10 @@ def _is_beside(cause: str) -> bool:
     return any(rule.is_optional for rule in RULES.values() if rule.cause == cause)
 
 
-def _query(finding: Finding, run: str) -> str:
+def _query(finding: Finding, run: str, last_step: int) -> str:
     if not finding.metric:
         return ""
-    first, last = max(finding.first_step - _AROUND, 0), finding.step + _AROUND
+    first, last = max(finding.first_step - _AROUND, 0), max(min(finding.step + _AROUND, last_step), finding.step)
     rank = f", rank={finding.rank}" if finding.rank else ""
     site = "" if finding.metric.startswith("scalar/") else finding.site  # scalars are the whole step's
     return f"store.series({run!r}, {site!r}, {finding.metric!r}{rank}, first={first}, last={last})"

@@ -81,6 +81,7 @@ class Diagnosis:
             account_of(
                 root,
                 self.run,
+                last_step=self.last_step,
                 findings=self.findings,
                 rules_run=self.rules_run,
                 follows=follows.get(root.key, ()),

@@ -166,9 +166,10 @@ def test_markdown_has_a_table_of_the_evidence():
 
 
 def test_a_root_cause_says_how_to_look_at_it_and_what_was_ruled_out():
-    checked = replace(SICK, rules_run=("learning-rate-too-high", "loss-spike", "missing-warmup"))
+    checked = replace(SICK, last_step=200, rules_run=("learning-rate-too-high", "loss-spike", "missing-warmup"))
     account = checked.accounts()[0]
     assert account.query == "store.series('run-1', '', 'scalar/loss', first=0, last=59)"
+    assert replace(checked, last_step=20).accounts()[0].query.endswith("first=0, last=20)")
     assert account.ruled_out == ("learning_rate_too_high", "missing_warmup")
     assert "non_finite_activation" in account.not_checked
     assert "   ruled out: learning_rate_too_high, missing_warmup" in checked.to_text().splitlines()

@@ -135,7 +135,13 @@ def _fold(title: str, cards: list[html.Article], total: int) -> html.Details:
 def _beside(reader: Reader, run: Run, finding: Finding) -> Component:
     """Say what changed in the model just before, which causes are ruled out, and which could not be checked."""
     change = change_before(reader, run, finding)
-    account = account_of(finding, run.id, findings=reader.findings(run.id), rules_run=rules_run(reader, run))
+    account = account_of(
+        finding,
+        run.id,
+        last_step=run.last_step,
+        findings=reader.findings(run.id),
+        rules_run=rules_run(reader, run),
+    )
     hidden = {RULES[rule].cause for rule, _ in muted(reader, run.id) if rule in RULES}  # found, and only not shown
     lines = [
         html.P([html.Strong("Modules changed. "), f"{change}."]) if change else None,
