@@ -4,7 +4,6 @@ import importlib
 import importlib.util
 import inspect
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -201,12 +200,9 @@ def _frames(error: BaseException) -> list[tuple[str, int, str]]:
 
 def _own(frames: list[tuple[str, int, str]]) -> list[tuple[str, int]]:
     """Return file and line of the user's frames: neither of mindscope nor of an installed library."""
-    libraries = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return [
-        (file, line)
-        for file, line, module in frames
-        if not _is_of_the_package(module) and not libraries.intersection(Path(file).parents)
-    ]
+    from ..storage.code_places import is_library
+
+    return [(file, line) for file, line, module in frames if not (_is_of_the_package(module) or is_library(file))]
 
 
 def _is_of_a_called_library(error: Exception) -> bool:
