@@ -178,6 +178,7 @@ class TorchAdapter:
         hooks.begin(sites)
         self._adoption = Adoption(self.model, view, training.steps, recorder, changed, guard)
         self._handles.append(self._adoption)
+        training.take_scaled = self._adoption.scaler_steps
         self._adoption.take(self._optimizers, expected=self._expected)
         self._optimizers = self._expected = ()  # so that a replaced optimizer and its state can be freed
         if recorder.config.nan_trace and takes_hooks(self.model):

@@ -76,6 +76,11 @@ class Adoption:
             self._adopt(optimizer)
             self._steps.evaluated(optimizer)
 
+    def scaler_steps(self, optimizer: Optimizer) -> None:
+        """Watch the first optimizer of the model that a loss scaler is about to step, and may keep from it for ever."""
+        if not self._view.optimizers and self._stepped_parameters(optimizer):
+            self._adopt(optimizer)
+
     def remove(self) -> None:
         """Remove all hooks."""
         for handle in (*self._handles, *(hook for hooks in self._hooks.values() for hook in hooks)):

@@ -226,6 +226,7 @@ class TorchTraining:
         self.wraps_backward = False
         self.ranks: tuple[TorchRanks, ...] = ()
         self._steps_before = 0
+        self.take_scaled: Callable[[Any], None] = lambda _: None  # until optimizers are taken up
 
     def trace(self, tracer: TorchTracer) -> None:
         """Have this tracer follow the operations of the model."""
@@ -358,8 +359,9 @@ class TorchTraining:
         else:
             self._losses.scaled(loss, scaled, scaler)
 
-    def scaler_steps(self, _optimizer: Any) -> None:
+    def scaler_steps(self, optimizer: Any) -> None:
         """Note how often optimizers have stepped, before a scaler may keep one of them from that."""
+        self.take_scaled(optimizer)
         self._steps_before = self.steps.count
 
     def scaler_stepped(self, optimizer: Any, scale: Callable[[], float]) -> None:
