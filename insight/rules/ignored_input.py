@@ -1,7 +1,7 @@
 """Inputs of the model that have no effect on its output."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from ...storage import Event, Finding
 from ..context.step_context import StepContext
@@ -33,14 +33,27 @@ def _constant(noise: float) -> Recording:
     return Recording(structure=_MODEL, events=(refuting_event(_VARIES, words, noise=noise, value=0.0),))
 
 
+#: Share of its first value below which a loss has been learned without the order of tokens. Our choice.
+_LEARNED = 0.5
+
+
+@dataclass(slots=True)
+class _IgnoredInputState:
+    """What the first occasion has said of inputs, the first loss, and a model that takes tokens without their order."""
+
+    tried: set[tuple[str, str]] = field(default_factory=set)
+    first_loss: float = float("nan")
+    bag: Finding | None = None
+
+
 @rule(
     "ignored-input",
     needs=("record",),
-    triggers=("event/check",),
+    triggers=("event/check", "scalar/loss"),
     phase=FORWARD,
     is_fact=True,
     is_optional=True,
-    memory=set,
+    memory=_IgnoredInputState,
     fires_on=(
         Recording(structure=_MODEL, events=(refuting_event(_ORDER, "with the positions of ids in reverse order"),)),
         _tried("broken", "broken"),
@@ -50,7 +63,7 @@ def _constant(noise: float) -> Recording:
     # a layer that begins at zero hides the input at the first occasion; a network that has died, at the second
     silent_on=(_tried("broken", "held"), _tried("held", "broken"), _tried("broken"), _tried("open", "open")),
 )
-def check(context: StepContext, memory: set[tuple[str, str]]) -> Iterator[Finding]:
+def check(context: StepContext, memory: _IgnoredInputState) -> Iterator[Finding]:
     """Report an input that the model gets and does not use.
 
     The probe calls a copy of the model with the batches of steps 1 and 25, the values of one input exchanged or
@@ -59,7 +72,8 @@ def check(context: StepContext, memory: set[tuple[str, str]]) -> Iterator[Findin
     doctor`) the columns of rows and the channels of images are tried as well. Constant inputs and masks are not tried.
 
     A model with attention over tokens is tried with the positions in reverse order as well. If each output is the same
-    at its token, the order is lost: no position is encoded, and no later token hidden.
+    at its token, the order is lost: no position is encoded, and no later token hidden. Where the outputs are for whole
+    sequences, a loss that falls below half of its first value takes the finding back: counting needs no order.
 
     An input that has one value for all samples of two batches tells the model nothing. Where the target is noise, a
     number beside the noisy input is the noise level or the time step, and a constant is a warning. A number of another
@@ -68,7 +82,7 @@ def check(context: StepContext, memory: set[tuple[str, str]]) -> Iterator[Findin
     for event in refuted(context, _VARIES):
         yield _of_a_constant(context, event)
     for event in refuted(context, _ORDER, occasion=2):
-        yield refutation(
+        found = refutation(
             context,
             event,
             consequence="the model sees a bag of tokens, and not a sequence",
@@ -77,6 +91,9 @@ def check(context: StepContext, memory: set[tuple[str, str]]) -> Iterator[Findin
             severity="warning",
             confidence=0.8,
         )
+        memory.bag = found if found.evidence.get("is_pooled") == 1.0 else None
+        yield found
+    yield from _learned_as_a_bag(context, memory)
     for event in refuted(context, _COLUMNS):
         yield refutation(
             context,
@@ -88,8 +105,8 @@ def check(context: StepContext, memory: set[tuple[str, str]]) -> Iterator[Findin
     for event in refuted(context, _CHECK):
         tried = (event.site, str(event.data.get("subject")))
         if number(event, "occasion") < _SECOND:
-            memory.add(tried)
-        if number(event, "occasion") < _SECOND or tried not in memory:
+            memory.tried.add(tried)
+        if number(event, "occasion") < _SECOND or tried not in memory.tried:
             continue
         yield refutation(
             context,
@@ -117,3 +134,14 @@ def _of_a_constant(context: StepContext, event: Event) -> Finding:
         return found
     words = f"{event.data.get('counterexample')}; it tells the model nothing"
     return replace(found, severity="info", confidence=0.5, explanation=f"{words}: is that meant?")
+
+
+def _learned_as_a_bag(context: StepContext, memory: _IgnoredInputState) -> Iterator[Finding]:
+    loss = context.scalar("loss")
+    if loss is None or loss != loss:
+        return
+    memory.first_loss = loss if memory.first_loss != memory.first_loss else memory.first_loss
+    if memory.bag is not None and loss < _LEARNED * memory.first_loss:
+        words = f"{memory.bag.explanation.partition(';')[0]}; the loss fell all the same, by step {context.step}"
+        yield replace(memory.bag, step=context.step, severity="info", confidence=0.1, explanation=words)
+        memory.bag = None

@@ -97,16 +97,18 @@ def _order(probe: ModelProbe) -> Iterator[CheckResult]:
     except NotAnswered as reason:
         yield undecided(ORDER, claim, str(reason), subject=name)
         return
+    is_pooled = True
     for at, (answer, base) in enumerate(zip(answers, probe.base, strict=False)):
         if answer.shape != base.shape:
             return
         is_positioned = base.dim() > 2 and base.shape[1] == first.shape[1]
+        is_pooled &= not is_positioned
         expected = base[:, order] if is_positioned else base
         if float((answer - expected).abs().max()) > probe.limit(at):
             yield held(ORDER, claim, subject=name)
             return
     words = f"with the {first.shape[1]} positions of {name} in reverse order, every output is the same at its token"
-    yield broken(ORDER, claim, words, subject=name, positions=float(first.shape[1]))
+    yield broken(ORDER, claim, words, subject=name, positions=float(first.shape[1]), is_pooled=float(is_pooled))
 
 
 def _is_text(tensor: torch.Tensor) -> bool:

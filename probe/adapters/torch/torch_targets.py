@@ -64,6 +64,7 @@ class TorchTargets(SilentListener):
         self._told: dict[tuple[str, str], str] = {}
         self._handles: list[Any] = []
         self._looked: _Looked | None = None
+        self._is_postponed = False
         self.wants_end_of = _FIRST - 1
         add_call_listener(self)
         add_listener(self)
@@ -72,6 +73,7 @@ class TorchTargets(SilentListener):
 
     def remove(self) -> None:
         """Remove the hooks and stop listening."""
+        self._is_postponed = False
         self._disarm()
         remove_call_listener(self)
         remove_listener(self)
@@ -79,6 +81,7 @@ class TorchTargets(SilentListener):
 
     def step_ends(self, step: int) -> None:
         """Tell what was seen in the step that ends, and look at the next one if it is time."""
+        self._is_postponed = False
         if self._looked is not None:
             self._disarm()
             self._tell(step)
@@ -90,9 +93,13 @@ class TorchTargets(SilentListener):
             self.wants_end_of = step + 1
 
     def _follow(self) -> None:
-        """Stop looking while steps are idle, in which nobody says where a step ends; the next end begins anew."""
+        """Wait with the look while steps are idle, in which nobody says where a step ends."""
         if self._looked is not None and self._recorder.current.is_idle:
             self._disarm()
+            self._is_postponed = True
+        elif self._is_postponed and not self._recorder.current.is_idle:
+            self._is_postponed = False
+            self._arm()
 
     # The training, while armed ----------------------------------------------------------------------------------
 
