@@ -59,10 +59,13 @@ _READ_SINCE = frozenset(
         "cross-validation",
         "discrete-autoencoder",
         "domain-adaptation",
+        "graph-classification",
         "masked-language-model",
         "mixture-density",
         "pruning",
         "quantisation-aware",
+        "sentence-embedding",
+        "vision-transformer",
     }
 )
 

@@ -312,7 +312,9 @@ def _unreached(context: StepContext, memory: _FrozenParameterState, table: Table
             continue
         memory.reported.add(site)
         since = min(int(memory.streaks.since[table.rows.sites.index(item.site)]) for item in items)
-        is_called = _is_called(context, site)
+        is_called, is_spare = _is_called(context, site), _is_spare(context, site)
+        asks = "; the forward pass did not call it: is that meant?" * (not is_called)
+        asks = asks or "; a pooler may be there for other uses of the model: is its output meant to be used?" * is_spare
         cut = (
             "find where the path from the loss to it is cut: detach(), stop_gradient, no_grad, .data, a conversion to "
             "NumPy and back, a loss term with a weight of zero, or a module that the forward pass does not call"
@@ -321,13 +323,13 @@ def _unreached(context: StepContext, memory: _FrozenParameterState, table: Table
             site,
             "gradient/l2_norm",
             {"parameters": len(items), "records": _WAITED},
-            severity="warning" if is_called else "info",
+            severity="info" if asks else "warning",
             first_step=since,
             explanation=f"{_names(items)} of {display_site(site)} got no gradient other than zero in the last "
             f"{_WAITED} records, although {'they require' if len(items) > 1 else 'it requires'} one and other "
-            f"parameters got theirs{'' if is_called else '; the forward pass did not call it: is that meant?'}",
+            f"parameters got theirs{asks}",
             advice=cut,
-            confidence=0.95 if is_called else 0.5,
+            confidence=0.5 if asks else 0.95,
         )
         yield memory.missing[site]
 
@@ -351,6 +353,12 @@ def _is_called(context: StepContext, site: str) -> bool:
     model = context.model
     orders = [model.order(name) for name in model.parameters if name == site or name.startswith(f"{site}.")]
     return model.last_layer < 0 or any(order >= 0 for order in orders)
+
+
+def _is_spare(context: StepContext, site: str) -> bool:
+    """Return whether the module is a pooler, which models of a library call whether its output is used or not."""
+    kinds = {module.site: module.kind for module in context.model.structure.modules}
+    return any(kinds.get(part, "").endswith("Pooler") for part in (site, site.rpartition(".")[0]))
 
 
 def _reached(context: StepContext, memory: _FrozenParameterState, table: Table) -> Iterator[Finding]:

@@ -73,7 +73,8 @@ def _tensors(name: str, value: object, depth: int) -> Iterator[tuple[str, torch.
             yield name, value
     elif depth < _DEEPEST and isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _tensors(f"{name}[{key}]", inner, depth + 1)
+            if not (isinstance(inner, torch.Tensor) and inner.grad_fn is not None):  # written there by the model itself
+                yield from _tensors(f"{name}[{key}]", inner, depth + 1)
     elif depth < _DEEPEST and isinstance(value, list | tuple):
         for at, inner in enumerate(value):
             yield from _tensors(f"{name}[{at}]", inner, depth + 1)

@@ -118,3 +118,31 @@ def test_a_code_that_comes_to_be_the_prior(run_alike, weight, outcome):
     store, run, _ = run_alike(ENCODER.format(weight=weight))
     assert _told(store, run).get("codes_differ_from_the_prior") == outcome
     assert ("collapsed_output" in {one.cause for one in store.findings(run.id)}) == (outcome == "broken")
+
+
+WRITES = """
+class Keeps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = net(4, 8, 2)
+    def forward(self, given):
+        given["hidden"] = self.body(given["x"])
+        return given["hidden"] * 2.0
+model = Keeps()
+optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+for step in range(30):
+    x = torch.randn(16, 4)
+    loss = functional.cross_entropy(model({"x": x}), (x[:, 0] > 0).long())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+trained = [model]
+"""
+
+
+def test_what_a_model_writes_into_its_input_is_no_input(run_alike):
+    store, run, _ = run_alike(WRITES)
+    checks = [one.data for one in store.events(run.id, kind="check") if one.data["check"] == "input_is_used"]
+    assert {data["outcome"] for data in checks} == {"held"}
+    assert "ignored_input" not in {one.cause for one in store.findings(run.id)}
