@@ -146,9 +146,8 @@ class TorchAdapter:
         facts = TorchFacts(
             self.model, module_sites.modules, view, recorder, counts=output_hooks.counts, changed=changed
         )
-        self._checks = self._checks_of(recorder)
-        checks = (self._checks, TorchTargets(module_sites, recorder))
-        fast_path = FastPath(self._module_sites.modules.values(), module_sites.entrances())
+        checks = self._checks, _ = self._checks_of(recorder), TorchTargets(module_sites, recorder)
+        fast_path = FastPath(module_sites.modules.values(), module_sites.entrances())
         self._handles += [fast_path, facts, *checks]
         self._hooks = hooks = TorchModuleHooks(recorder, module_sites, output_hooks, self.model)
         parts = NewParts(module_sites.modules, view, recorder, self._order, facts)
