@@ -5,6 +5,9 @@ import symtable
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+#: Functions that run other files or modules by name.
+_RUN_TEXT = frozenset({"run_path", "run_module", "import_module", "exec_module", "__import__"})
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -67,7 +70,9 @@ class Reads(ast.NodeVisitor):
         self.keywords.update(one.arg for one in node.keywords if one.arg and not _is_none(one.value))
         self.takes_all |= name in ("vars", "asdict", "getattr", "astuple", "fields", "__dict__")
         self.takes_all |= any(one.arg is None for one in node.keywords)
-        self.runs_text |= name in ("exec", "eval", "globals", "locals") and isinstance(node.func, ast.Name)
+        self.runs_text |= name in _RUN_TEXT or (
+            name in ("exec", "globals", "locals", "compile") and isinstance(node.func, ast.Name)
+        )
         for child in ast.iter_child_nodes(node):
             if name != "add_argument" or isinstance(child, ast.keyword):
                 self.visit(child)

@@ -6,6 +6,7 @@ from ..check_result import CheckResult
 from .contradictions import expressions_fit_their_names
 from .orders import arrays_keep_one_order
 from .own_files import own_sources
+from .reach import running_places
 from .unread_values import values_are_read
 
 _log = logging.getLogger(__name__)
@@ -15,9 +16,10 @@ def text_checks() -> list[CheckResult]:
     """Return what the texts of the script and of the modules beside it tell; nothing where there is no script."""
     try:
         script, sources = own_sources()
-        if not sources:
+        running = running_places(sources)
+        if not running:
             return []
-        results = [values_are_read(sources, script=script), *expressions_fit_their_names(sources)]
+        results = [values_are_read(sources, script=script, running=running), *expressions_fit_their_names(sources)]
         return [*results, arrays_keep_one_order(sources)]
     except Exception:  # noqa: BLE001  the training must not feel that the observation fails
         _log.debug("the text of the program cannot be read", exc_info=True)

@@ -11,6 +11,7 @@ from typing import Final
 from ..check_result import CheckResult, broken, held
 from .bindings import Binding, Function, Reads, bindings_of, called, is_given, is_interface, is_unread, scopes_in
 from .names import Purpose, is_action, purpose_of, words_of
+from .reach import Place, Reach
 
 READ: Final = "values_are_read"
 _CLAIM = "the program reads the masks, weights, settings and layers that its text gives values"
@@ -52,7 +53,9 @@ class _File:
     table: symtable.SymbolTable
 
 
-def unread_values(sources: Mapping[str, str], *, script: str = "") -> list[UnreadValue]:
+def unread_values(
+    sources: Mapping[str, str], *, script: str = "", running: frozenset[Place] = frozenset()
+) -> list[UnreadValue]:
     """Return what a program gives a value and never reads, of names that tell what the value is for.
 
     A name counts as read where any code of its scope, or of a function inside, loads it; an attribute, a setting or a
@@ -63,17 +66,24 @@ def unread_values(sources: Mapping[str, str], *, script: str = "") -> list[Unrea
         sources: The texts of the program's own files, by path; a text that cannot be parsed is left out.
         script: The file that is run, of which functions are looked at as well: those of others may be there for more
             than one program.
+        running: The functions that are running: what does not belong to their training is left out. Of a program that
+            runs text as code nothing is known.
     """
     files = [file for path, text in sources.items() if (file := _parsed(path, text)) is not None]
     reads = Reads()
     for file in files:
         reads.visit(file.tree)
+    if reads.runs_text:
+        return []
+    reach = Reach({file.path: file.tree for file in files}, running)
     found: list[UnreadValue] = []
     for file in files:
-        found += _of_functions(file, reads)
-        found += [] if reads.runs_text else _of_the_top(file, reads)
+        found += _of_functions(file, reads, reach)
+        found += _of_modules(file, reads, reach)
+        if file.path not in reach.files or reach.is_collection:
+            continue
+        found += _of_the_top(file, reads)
         found += [] if reads.takes_all else _of_settings(file, reads)
-        found += _of_modules(file, reads)
         found += _never_called(file, reads) if file.path == script and not reads.takes_all else []
     return sorted(found, key=lambda one: (one.file, one.line))
 
@@ -85,11 +95,11 @@ def _parsed(path: str, text: str) -> _File | None:
         return None
 
 
-def _of_functions(file: _File, reads: Reads) -> Iterator[UnreadValue]:
+def _of_functions(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadValue]:
     functions = {(one.name, at): one for one in ast.walk(file.tree) if isinstance(one, Function) for at in _lines(one)}
     for scope in scopes_in(file.table):
         node = functions.get((scope.get_name(), scope.get_lineno()))
-        if node is None or scope.get_type() != "function" or is_interface(node):
+        if node is None or scope.get_type() != "function" or is_interface(node) or not reach.has(node):
             continue
         bindings = bindings_of(node.body)
         for symbol in scope.get_symbols():
@@ -125,10 +135,12 @@ def _of_settings(file: _File, reads: Reads) -> Iterator[UnreadValue]:
                 yield UnreadValue(name, "setting", node.name if isinstance(node, ast.ClassDef) else "", file.path, line)
 
 
-def _of_modules(file: _File, reads: Reads) -> Iterator[UnreadValue]:
+def _of_modules(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadValue]:
     """Yield layers and settings that a module keeps, and that no file of the program reads."""
     for node in ast.walk(file.tree):
-        if not isinstance(node, ast.ClassDef) or not any("Module" in ast.unparse(base) for base in node.bases):
+        if not isinstance(node, ast.ClassDef) or not reach.has(node):
+            continue
+        if not any("Module" in ast.unparse(base) for base in node.bases):
             continue
         for one in ast.walk(node):
             name = _own_attribute(one)
@@ -206,9 +218,11 @@ def words_for(value: UnreadValue) -> str:
     return f"{value.name}, {kind}{owner} ({place}), is read by nothing"
 
 
-def values_are_read(sources: Mapping[str, str], *, script: str = "") -> CheckResult:
+def values_are_read(
+    sources: Mapping[str, str], *, script: str = "", running: frozenset[Place] = frozenset()
+) -> CheckResult:
     """Return whether a program reads the masks, weights, settings and layers that its text gives values."""
-    found = unread_values(sources, script=script)
+    found = unread_values(sources, script=script, running=running)
     if not found:
         return held(READ, _CLAIM)
     words = "; ".join(words_for(one) for one in found[:_MOST_TOLD])

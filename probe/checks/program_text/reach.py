@@ -1,0 +1,106 @@
+"""Which functions and classes of a program's text belong to the training that runs."""
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from .bindings import Function, called
+
+#: Trainings in one program's files, from which on they are a collection: what one leaves unread, another may have left.
+_COLLECTION: Final = 4
+
+#: File and first line of a function, 0 for the top of a file.
+Place = tuple[str, int]
+
+
+def running_places(sources: Mapping[str, str]) -> frozenset[Place]:
+    """Return the functions of these files that are being called, innermost or not, and files whose top is running."""
+    found: set[Place] = set()
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        file = code.co_filename if code.co_filename in sources else str(Path(code.co_filename).absolute())
+        if file in sources:
+            found.add((file, 0 if code.co_name == "<module>" else code.co_firstlineno))
+        frame = frame.f_back
+    return frozenset(found)
+
+
+class Reach:
+    """What of a program is part of the training whose functions are running; all of it where none is known to be.
+
+    A function or class belongs to it that is running, or is named by what belongs to it. A function that trains and is
+    not running is another training, and what only that one names is no part of this one.
+
+    Args:
+        trees: The parsed files, by path.
+        running: Places of the functions that are running.
+    """
+
+    def __init__(self, trees: Mapping[str, ast.Module], running: frozenset[Place]) -> None:
+        self._running = running
+        self._named: set[str] = set()
+        self.files = {file for file, _ in running} or set(trees)
+        scopes = [tree for tree in trees.values() if any(_trains(node) for node in _own(tree))]
+        units = [(file, node) for file, tree in trees.items() for node in ast.walk(tree) if isinstance(node, _UNITS)]
+        self.is_collection = len(scopes) + sum(_trains_itself(node) for _, node in units) >= _COLLECTION
+        self._nodes = {id(node) for _, node in units}
+        if not running:
+            return
+        waiting: list[ast.AST] = [node for file, node in units if self._is_running(file, node)]
+        waiting += [node for file, tree in trees.items() if (file, 0) in running for node in _own(tree)]
+        self._nodes = {id(node) for node in waiting}
+        self._follow(waiting, [node for _, node in units])
+
+    def has(self, node: ast.AST) -> bool:
+        """Return whether a function or a class belongs to the training."""
+        return id(node) in self._nodes
+
+    def _follow(self, waiting: list[ast.AST], units: list[ast.AST]) -> None:
+        """Take in what is named by what is waiting, and what that names."""
+        others = [node for node in units if id(node) not in self._nodes and not _trains_itself(node)]
+        while waiting:
+            for part in ast.walk(waiting.pop()):
+                if isinstance(part, ast.Name | ast.Attribute):
+                    self._named.add(part.id if isinstance(part, ast.Name) else part.attr)
+            reached = [node for node in others if getattr(node, "name", "") in self._named]
+            methods = [one for node in reached if isinstance(node, ast.ClassDef) for one in node.body]
+            reached += [one for one in methods if isinstance(one, Function) and not _trains_itself(one)]
+            new = [node for node in reached if id(node) not in self._nodes]
+            self._nodes |= {id(node) for node in new}
+            waiting += [node for node in new if not isinstance(node, ast.ClassDef)]
+
+    def _is_running(self, file: str, node: ast.AST) -> bool:
+        if not isinstance(node, Function):
+            return False
+        lines = {node.lineno, *(one.lineno for one in node.decorator_list)}
+        return any((file, line) in self._running for line in lines)
+
+
+_UNITS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _trains(node: ast.AST) -> bool:
+    return called(node) == "backward"
+
+
+def _trains_itself(node: ast.AST) -> bool:
+    """Return whether a function calls `backward` in its own body."""
+    return isinstance(node, Function) and any(_trains(one) for part in node.body for one in _inside(part))
+
+
+def _own(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the nodes of a file's top, without those of functions and classes."""
+    for statement in tree.body:
+        yield from _inside(statement)
+
+
+def _inside(node: ast.AST) -> Iterator[ast.AST]:
+    if isinstance(node, _UNITS):
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _inside(child)
