@@ -27,8 +27,8 @@ class DepthProfile:
         order: Kendall's tau of their root mean squares with the call order: -1 when each gets less than the one before.
         first: Site of the earliest of them.
         last: Site of the latest.
-        jump: Share of the logarithm of the ratio that lies between two neighbours: near 1 where two networks that are
-            not layers of each other come one after the other.
+        jump: The largest factor between two neighbours of different networks, over that between the first and the last;
+            near 1 where these are not layers of each other, as an actor and a critic. In logarithms.
     """
 
     ratio: float
@@ -70,8 +70,9 @@ def depth_profile(table: Table, model: ModelIndex) -> DepthProfile | None:
     first, last = table.rows.sites[order[0]], table.rows.sites[order[-1]]
     if 1 / _PLAIN < ratio < _PLAIN:
         return DepthProfile(ratio, len(sizes), 0.0, first, last)
-    jump = float(np.abs(np.diff(np.log(sizes))).max() / abs(np.log(ratio)))
-    return DepthProfile(ratio, len(sizes), _tau(sizes), first, last, jump)
+    return DepthProfile(
+        ratio, len(sizes), _tau(sizes), first, last, _jump(sizes, [table.rows.sites[at] for at in order])
+    )
 
 
 def plain_depths(table: Table, model: ModelIndex, records: int) -> int:
@@ -86,6 +87,13 @@ def plain_depths(table: Table, model: ModelIndex, records: int) -> int:
         table.finite_for(records),
         count_before_first(np.array([profile is None for profile in found[table.index :][:records]])),
     )
+
+
+def _jump(sizes: Floats, sites: list[str]) -> float:
+    parts = [site.partition(".")[0] for site in sites]
+    steps = np.abs(np.diff(np.log(sizes)))
+    between = [step for step, before, after in zip(steps, parts, parts[1:], strict=False) if before != after]
+    return float(max(between, default=0.0) / max(abs(float(np.log(sizes[-1] / sizes[0]))), 1e-12))
 
 
 def _tau(values: Floats) -> float:

@@ -1,7 +1,7 @@
 """Labels that carry no information about the inputs."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite, isnan, log
 
@@ -29,8 +29,9 @@ _NEAR, _LEARNED = 0.03, 0.9
 #: Factor of that entropy up to which a loss that does not fall counts as guessing, badly.
 _WORSE = 2.0
 #: Mann-Kendall score over the newest records, and the records between two judgements; a loss that falls by one of its
-#: spreads in that time scores below; and a score of one that still learns.
-_FALLS, _WINDOW, _JUDGED, _CLEARLY = -1.0, 24, 10, -3.0
+#: spreads in that time scores below; and the score of one that still learns,
+#: with the part of itself by which it falls.
+_FALLS, _WINDOW, _JUDGED, _CLEARLY, _PART = -1.0, 24, 10, -3.0, 0.2
 #: Records, and sum of updates over weights, after which our healthy trainings had left the entropy of their labels.
 _RECORDS, _PATH = 40, 0.3
 #: Times longer for tokens: text models stay at the entropy of their symbols until attention learns.
@@ -244,7 +245,7 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
     """
     memory.anchor.learn(context)
     yield from strange_targets(context, memory.reported, memory.judges)
-    is_falling = trend(memory.recent.newest(_WINDOW)) < _CLEARLY
+    is_falling = _falls_far(memory.recent.newest(_WINDOW))
     yield from tried_targets(context, memory.tried, memory.reported, is_falling=is_falling)
     loss = context.scalar("loss")
     for event in context.events("loss_input"):
@@ -271,6 +272,14 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
     yield from _from_the_start(context, memory, loss)
     yield from _from_here(context, memory, loss)
     memory.last_step.learn(context)
+
+
+def _falls_far(values: Sequence[float]) -> bool:
+    """Return whether a loss still learns: it falls clearly, and by a good part of itself."""
+    if (third := len(values) // 3) < 1 or trend(values) >= _CLEARLY:
+        return False
+    before = float(np.median(values[:third]))
+    return float(np.median(values[-third:])) < before - _PART * abs(before)
 
 
 def _from_the_start(context: StepContext, memory: _UninformativeLabelsState, loss: float) -> Iterator[Finding]:

@@ -15,8 +15,8 @@ _MODEL = chain(*(f"{name}:Dense" for name in _LAYERS))
 #: In 37 healthy trainings the early third was never below 1e-3 of the late third; ten sigmoid layers are at 4e-9.
 _LIMIT = 1e-4
 _LASTING = 12
-#: Share of the fall that may lie between two neighbours, and times that of equal steps. Our choice.
-_JUMP, _EQUAL = 0.5, 2.5
+#: Share of the fall that may lie between two networks of the model. Our choice.
+_JUMP = 0.7
 
 
 @dataclass(slots=True)
@@ -66,13 +66,13 @@ def check(context: StepContext, memory: _VanishingGradientState) -> Iterator[Fin
     The rule fires when, for 12 records, the gradients of the first third of the weight matrices are below 1e-4 of those
     of the last third. It compares medians of root mean squares, in call order, of at least four matrices. Gradients of
     exactly zero belong to dead units or cut paths and are left out, and so is a profile that falls between two
-    neighbours alone: an actor beside a critic is no first layer of it. Add residual connections or normalisation, and
-    initialise for the activation in use.
+    networks of the model alone: an actor beside a critic is no first layer of it. Add residual connections or
+    normalisation, and initialise for the activation in use.
     """
     profile = context.depth
     if profile is None or memory.is_reported:
         return
-    if not profile.ratio < _LIMIT or profile.jump > max(_JUMP, _EQUAL / (profile.matrices - 1)):
+    if not profile.ratio < _LIMIT or profile.jump > _JUMP:
         memory.streak = 0
         return
     memory.since = context.step if memory.streak == 0 else memory.since
