@@ -15,6 +15,8 @@ _TWINS = "the samples of a batch are not all the same"
 #: Positions and samples from which anything is said, and the share of positions that an early one must reach. Our
 #: choice.
 _FEWEST, _SAMPLES, _REACHED = 8, 8, 0.9
+#: Relative error that other orders of summation bring.
+_ROUNDING: Final = 1e-3
 #: Layers that look ahead by design.
 _LOCAL: Final = (torch.nn.RNNBase, torch.nn.Conv1d, torch.nn.Conv2d)
 
@@ -82,10 +84,6 @@ def answers_do_not_depend_on_the_row(probe: ModelProbe) -> CheckResult | None:
             )
             return broken(PLACE, _PLACE, words, moved=float(moved.max()), size=size)
     return held(PLACE, _PLACE)
-
-
-#: Relative error that other orders of summation bring.
-_ROUNDING: Final = 1e-3
 
 
 def samples_differ(probe: ModelProbe) -> CheckResult | None:

@@ -2,7 +2,8 @@
 
 import ast
 import symtable
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 #: Functions that run other files or modules by name.
@@ -76,6 +77,20 @@ class Reads(ast.NodeVisitor):
         for child in ast.iter_child_nodes(node):
             if name != "add_argument" or isinstance(child, ast.keyword):
                 self.visit(child)
+
+
+def trees_of(sources: Mapping[str, str]) -> dict[str, ast.Module]:
+    """Return the parsed files of a program by path, without those whose text cannot be parsed."""
+    found: dict[str, ast.Module] = {}
+    for path, text in sources.items():
+        with suppress(SyntaxError, ValueError, RecursionError):
+            found[path] = ast.parse(text)
+    return found
+
+
+def lines_of(node: Function) -> set[int]:
+    """Return the lines at which a function may be said to begin: its own, and those of its decorators."""
+    return {node.lineno, *(one.lineno for one in node.decorator_list)}
 
 
 def bindings_of(body: Iterable[ast.stmt]) -> dict[str, list[Binding]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ..check_result import CheckResult, broken, held
-from .bindings import Function, called
+from .bindings import Function, called, trees_of
 from .expressions import assignments, calls_in, find, inner, is_difference, operand, terms, words_in
 from .names import words_of
 
@@ -81,11 +81,7 @@ def contradictions(sources: Mapping[str, str]) -> list[Contradiction]:
         sources: The texts of the program's own files, by path; a text that cannot be parsed is left out.
     """
     found: list[Contradiction] = []
-    for path, text in sources.items():
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError):
-            continue
+    for path, tree in trees_of(sources).items():
         for pattern in _PATTERNS:
             found += [Contradiction(sort, words, path, line) for sort, words, line in pattern(tree)]
     return sorted(found, key=lambda one: (one.file, one.line))

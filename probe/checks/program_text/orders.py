@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ..check_result import CheckResult, broken, held
-from .bindings import Function, called
+from .bindings import Function, called, trees_of
 
 BOUND: Final = "arrays_keep_one_order"
 _CLAIM = "arrays that are batched together are brought into the same order"
@@ -37,11 +37,7 @@ def arrays_keep_one_order(sources: Mapping[str, str]) -> CheckResult:
     Args:
         sources: The texts of the program's own files, by path; a text that cannot be parsed is left out.
     """
-    for path, text in sources.items():
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError):
-            continue
+    for path, tree in trees_of(sources).items():
         for body in _bodies(tree):
             for words, name in _unbound(body):
                 return broken(BOUND, _CLAIM, f"{Path(path).name}:{words}", subject=name)

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from ....storage.code_places import OUR_FILES
+from .bindings import trees_of
 
 #: Files of one program that are read, and bytes of one: more of either is a library. Our choice.
 _MOST_FILES, _MOST_BYTES = 40, 200_000
@@ -65,11 +66,8 @@ def _global_names(_modules: int) -> tuple[tuple[dict[str, Any], str], ...]:
         text = texts.get(str(path), "") if path is not None else ""
         if "global " not in text:
             continue
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError):
-            continue
-        names = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+        nodes = [node for tree in trees_of({"": text}).values() for node in ast.walk(tree)]
+        names = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
         found += [(vars(module), name) for name in sorted(names) if name in vars(module)]
     return tuple(found)
 

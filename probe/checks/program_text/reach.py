@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from .bindings import Function, called
+from .bindings import Function, called, lines_of
 
 #: Trainings in one program's files, from which on they are a collection: what one leaves unread, another may have left.
 _COLLECTION: Final = 4
@@ -74,10 +74,7 @@ class Reach:
             waiting += [node for node in new if not isinstance(node, ast.ClassDef)]
 
     def _is_running(self, file: str, node: ast.AST) -> bool:
-        if not isinstance(node, Function):
-            return False
-        lines = {node.lineno, *(one.lineno for one in node.decorator_list)}
-        return any((file, line) in self._running for line in lines)
+        return isinstance(node, Function) and any((file, line) in self._running for line in lines_of(node))
 
 
 _UNITS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

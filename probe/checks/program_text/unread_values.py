@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import Final
 
 from ..check_result import CheckResult, broken, held
-from .bindings import Binding, Function, Reads, bindings_of, called, is_given, is_interface, is_unread, scopes_in
+from .bindings import (
+    Binding,
+    Function,
+    Reads,
+    bindings_of,
+    called,
+    is_given,
+    is_interface,
+    is_unread,
+    lines_of,
+    scopes_in,
+)
 from .names import Purpose, is_action, purpose_of, words_of
 from .reach import Place, Reach
 
@@ -96,7 +107,9 @@ def _parsed(path: str, text: str) -> _File | None:
 
 
 def _of_functions(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadValue]:
-    functions = {(one.name, at): one for one in ast.walk(file.tree) if isinstance(one, Function) for at in _lines(one)}
+    functions = {
+        (one.name, at): one for one in ast.walk(file.tree) if isinstance(one, Function) for at in lines_of(one)
+    }
     for scope in scopes_in(file.table):
         node = functions.get((scope.get_name(), scope.get_lineno()))
         if node is None or scope.get_type() != "function" or is_interface(node) or not reach.has(node):
@@ -200,11 +213,6 @@ def _option(node: ast.Call) -> tuple[str, int]:
     spelled = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     long = max(spelled, key=len, default="").lstrip("-").replace("-", "_")
     return str(named[0]) if named else long, node.lineno
-
-
-def _lines(node: Function) -> set[int]:
-    """Return the lines at which a table of symbols may say that the function begins."""
-    return {node.lineno, *(one.lineno for one in node.decorator_list)}
 
 
 def words_for(value: UnreadValue) -> str:
