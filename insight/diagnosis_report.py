@@ -14,7 +14,7 @@ from ..storage.plain_text import without_escapes
 from ..storage.training_kinds import TrainingKind
 from .account import Account, account_of
 from .root_causes import NON_FINITE
-from .rule_confidence import healthy_record
+from .rule_confidence import record_abroad
 from .schedule_thinning import ScheduleThinning
 from .verdict import Judgement, Verdict, Words
 
@@ -239,7 +239,7 @@ def _certainty(account: Account, finding: Finding) -> str:
     sure = "a fact, measured in this run" if finding.confidence == 1 else f"{finding.confidence:.0%}"
     if account.named:
         sure += f"; right in {account.right} of the {account.named} runs of our own faults in which it was named"
-    return f"{sure}{healthy_record(finding.rule)}"
+    return f"{sure}{record_abroad(finding.rule)}"
 
 
 def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, list[str]]]:

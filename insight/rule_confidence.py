@@ -1,12 +1,13 @@
 """What a rule may say: its confidence, by the benchmark of faults, and its severity, by the healthy runs of the zoo."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import sqrt
 from typing import Final
 
 from ..storage import Finding
 from .calibration import NAMED
-from .false_alarms import ACCUSED, FAMILIES, PROGRAMS, RUNS
+from .zoo_record import ACCUSED, FAMILIES, NAMED_ABROAD, PROGRAMS, RUNS
 
 #: Runs that the rule's stated confidence counts for: without measured runs it decides, with twenty it hardly matters
 #: (our choice).
@@ -16,6 +17,9 @@ _DIGITS: Final = 3
 #: The most that a rule may state that was never measured, and one that says itself that the run alone cannot tell.
 _UNMEASURED: Final = 0.6
 _CANNOT_TELL: Final = 0.7
+#: Root causes that the record of all rules counts for when one rule is judged (our choice: half of a decision after
+#: four of its own).
+_SHARED: Final = 4
 #: Rules that say nothing of the model.
 _OF_PERSONS: Final = frozenset({"watchpoint", "monitor-fault"})
 #: Share of the zoo's healthy runs that a rule may accuse and still make a verdict, and what it may then state.
@@ -53,9 +57,10 @@ VERIFIED: Final = frozenset(
 def calibrated(rule: str, stated: float, *, asks: str = "") -> float:
     """Return the confidence that the measured runs support.
 
-    It is the share of runs in which the rule was right, where the stated confidence counts as two more runs (the mean
-    of a beta distribution whose prior is what the rule states), but at most the lower end of Wilson's interval for that
-    share. Only a statement that was verified on this run is certain.
+    At home, on the benchmark of faults, it is the share of runs in which the rule was right, where the stated
+    confidence counts as two more runs (the mean of a beta distribution whose prior is what the rule states), but at
+    most the lower end of Wilson's interval for that share. What is said is at most the share in which the rule was
+    right `abroad`. Only a statement that was verified on this run is certain.
 
     Args:
         stated: By the rule: 1 for a statement that was verified.
@@ -69,7 +74,25 @@ def calibrated(rule: str, stated: float, *, asks: str = "") -> float:
     right, named = NAMED.get(rule, (0, 0))
     share = (right + _WORTH * stated) / (named + _WORTH)
     most = _CANNOT_TELL if asks == "reference" else 1.0
-    return round(min(share, _least(right, named), most), _DIGITS)
+    return round(min(share, _least(right, named), most, abroad(rule, NAMED_ABROAD)), _DIGITS)
+
+
+def abroad(rule: str, record: Mapping[str, tuple[int, int]]) -> float:
+    """Return the share of its root causes in which the rule is right in programs of others; 1 without a record.
+
+    A rule that was named there a few times only is judged by what all rules together were worth, times what the rule
+    is worth at home (the mean of a beta distribution, partial pooling).
+
+    Args:
+        record: By rule: root causes that were right, and root causes that it named.
+    """
+    if not record:
+        return 1.0
+    expected = sum(named * _least(*NAMED.get(other, (0, 0))) for other, (_, named) in record.items())
+    scale = sum(right for right, _ in record.values()) / expected
+    right, named = record.get(rule, (0, 0))
+    prior = min(scale * _least(*NAMED.get(rule, (0, 0))), 1.0)
+    return (right + _SHARED * prior) / (named + _SHARED)
 
 
 def is_earned(rule: str) -> bool:
@@ -81,12 +104,16 @@ def is_earned(rule: str) -> bool:
     return ACCUSED.get(rule, (0, 0))[0] <= _ACCUSED_AT_MOST * RUNS
 
 
-def healthy_record(rule: str) -> str:
-    """Return in words how many healthy runs of others the rule accused; empty if it was not measured."""
+def record_abroad(rule: str) -> str:
+    """Return in words what the rule was worth in programs of others; empty if it was not measured there."""
     if not RUNS or rule.partition("/")[0] in _OF_PERSONS:
         return ""
     wrong = ACCUSED.get(rule, (0, 0))[0]
-    return f"; accused {wrong or 'none'} of {RUNS} healthy runs of {PROGRAMS} programs in {FAMILIES} families of others"
+    right, named = NAMED_ABROAD.get(rule, (0, 0))
+    words = (
+        f"; accused {wrong or 'none'} of {RUNS} healthy runs of {PROGRAMS} programs in {FAMILIES} families of others"
+    )
+    return f"{words}; {right} of the {named} causes that it named in changed programs were right" if named else words
 
 
 def as_earned(finding: Finding) -> Finding:

@@ -16,7 +16,7 @@ from .trial import Cost, Watched, run_plain, run_watched
 _ROOT = Path(mindscope.__file__).parent
 _WATCHING = ("cli", "insight", "probe", "storage", "watching.py")
 #: Written from what is kept here; `Watched.as_earned` sorts kept alarms anew.
-_WRITTEN = "false_alarms.py"
+_WRITTEN = "zoo_record.py"
 
 
 class Runner:

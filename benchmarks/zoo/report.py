@@ -10,8 +10,20 @@ from ..environment import machine
 from ..faults.score import Share
 from .case import Case
 from .peers import PeerRuns, joined
-from .score import Judged, calibration_error, costs, false_alarms, is_identical, judge_all, share, words
-from .severity import accusations, still_accused
+from .record import accusations, still_accused
+from .score import (
+    Judged,
+    by_other_families,
+    calibration_error,
+    claims,
+    costs,
+    false_alarms,
+    is_identical,
+    judge_all,
+    record_of,
+    share,
+    words,
+)
 
 Row = dict[str, Any]
 
@@ -47,6 +59,7 @@ def document(
         "sealed families": len({case.entry.family for case in cases} & sealed),
         "seeds": sorted({case.seed for case in cases}),
         "severity": accusations([case for case in cases if not case.operator]),
+        "claims": {"runs": len(cases), "named": record_of(claims(cases))},
         "results": [*_fault_rows(judged), *_healthy_rows(healthy, cases)],
         "missing": [],
     }
@@ -96,10 +109,20 @@ def _healthy_rows(healthy: Sequence[Case], cases: Sequence[Case]) -> list[Row]:
     rows.append(_share_row("healthy programs", "with a warning, family left out", elsewhere, 0.04, at_most=True))
     same = share([is_identical(case) for case in cases])
     rows.append(_share_row("all runs", "same result with and without", same, 1.0))
-    error = calibration_error(cases)
-    if error == error:
-        rows.append(_row("root causes", "expected calibration error", error, "", 0.08, error <= 0.08))
-    return rows
+    return rows + _confidence_rows(cases)
+
+
+def _confidence_rows(cases: Sequence[Case]) -> list[Row]:
+    """Return how far the stated confidence is from the truth: as it was printed, and by the other families alone."""
+    made = claims(cases)
+    if not made:
+        return []
+    printed, elsewhere = calibration_error(made), calibration_error(by_other_families(made))
+    name = "expected calibration error"
+    return [
+        _row("root causes", f"{name}, as printed", printed, "", 0.08, printed <= 0.08),
+        _row("root causes", f"{name}, family left out", elsewhere, "", 0.08, elsewhere <= 0.08),
+    ]
 
 
 def _cost_rows(healthy: Sequence[Case]) -> list[Row]:

@@ -1,8 +1,11 @@
 """From cases to figures: what was seen, how it was named and placed, and what healthy runs were told."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
+
+from mindscope.insight.rule_confidence import abroad
 
 from ..faults.outcome import Alarm
 from ..faults.score import Share
@@ -27,6 +30,16 @@ class Judged:
     is_named: bool | None
     is_near: bool | None
     is_placed: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A root cause that was named in one run, and whether it was the right word."""
+
+    rule: str
+    family: str
+    confidence: float
+    is_right: bool
 
 
 def judge(case: Case, twin: Case | None) -> Judged:
@@ -56,25 +69,47 @@ def share(claims: Sequence[bool | None]) -> Share:
     return Share(sum(made), len(made))
 
 
-def calibration_error(cases: Sequence[Case]) -> float:
-    """Return the expected calibration error of the root causes; NaN without any.
+def claims(cases: Sequence[Case]) -> list[Claim]:
+    """Return every root cause that was named, and whether it is the word for the fault; on a healthy run none is.
 
-    A root cause is right if it is the word for the fault; on a healthy run none is. Faults without a word do not count.
-
-    Reference:
-        Naeini et al. 2015, "Obtaining well calibrated probabilities using Bayesian binning", ten equal bins.
+    Faults without a word do not count.
     """
-    claims = [
-        (root.confidence, case.is_fault and root.cause == case.cause)
+    return [
+        Claim(root.rule, case.entry.family, root.confidence, case.is_fault and root.cause == case.cause)
         for case in cases
         if not case.is_fault or case.cause is not None
         for root in case.watched.roots
     ]
+
+
+def calibration_error(made: Sequence[Claim]) -> float:
+    """Return the expected calibration error of the root causes; NaN without any.
+
+    Reference:
+        Naeini et al. 2015, "Obtaining well calibrated probabilities using Bayesian binning", ten equal bins.
+    """
     error = 0.0
     for number in range(_BINS):
-        inside = [claim for claim in claims if min(int(claim[0] * _BINS), _BINS - 1) == number]
-        error += abs(sum(claim[0] for claim in inside) - sum(claim[1] for claim in inside))
-    return error / len(claims) if claims else float("nan")
+        inside = [claim for claim in made if min(int(claim.confidence * _BINS), _BINS - 1) == number]
+        error += abs(sum(claim.confidence for claim in inside) - sum(claim.is_right for claim in inside))
+    return error / len(made) if made else float("nan")
+
+
+def by_other_families(made: Sequence[Claim]) -> list[Claim]:
+    """Return the claims with the confidence that they would have by the record of the other families alone."""
+    found = []
+    for claim in made:
+        record = record_of([other for other in made if other.family != claim.family])
+        confidence = 1.0 if claim.confidence >= 1 else abroad(claim.rule, record)
+        found.append(replace(claim, confidence=confidence))
+    return found
+
+
+def record_of(made: Sequence[Claim]) -> dict[str, tuple[int, int]]:
+    """Return, by rule, how many of its root causes were right, and how many it named; verified statements left out."""
+    named = Counter(claim.rule for claim in made if claim.confidence < 1)
+    right = Counter(claim.rule for claim in made if claim.confidence < 1 and claim.is_right)
+    return {rule: (right[rule], named[rule]) for rule in sorted(named)}
 
 
 def false_alarms(healthy: Sequence[Case]) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from benchmarks.mutations import Harm
 from benchmarks.zoo.case import Case, plan_mutants
 from benchmarks.zoo.entries import ENTRIES
 from benchmarks.zoo.report import document, lines
-from benchmarks.zoo.score import calibration_error, false_alarms, judge
+from benchmarks.zoo.score import by_other_families, calibration_error, claims, false_alarms, judge, record_of
 from benchmarks.zoo.trial import Cost, Watched
 
 COST = Cost(10.0, 11.0, 300.0, "0.5", 0, "")
@@ -59,8 +59,22 @@ def test_a_site_is_right_at_the_module_or_in_it(site, is_right):
 
 def test_the_calibration_error_is_the_gap_between_said_and_true():
     cases = [fault(alarm("wrong_loss_sign", confidence=0.95)), case(alarm("plateau", confidence=0.95))]
-    assert calibration_error(cases) == pytest.approx(0.45)
-    assert isnan(calibration_error([case()]))
+    assert calibration_error(claims(cases)) == pytest.approx(0.45)
+    assert isnan(calibration_error([]))
+
+
+def test_no_family_is_judged_by_its_own_record():
+    wrong = [case(alarm("plateau", confidence=0.9), name="gan")] * 3
+    right = [fault(alarm("wrong_loss_sign", confidence=0.9))]
+    found = by_other_families(claims([*wrong, *right]))
+    assert found[0].confidence > 0.5
+    assert found[-1].confidence == 0.0
+    assert record_of(claims([*wrong, *right])) == {"plateau": (0, 3), "wrong-loss-sign": (1, 1)}
+
+
+def test_a_statement_that_was_verified_keeps_its_certainty():
+    made = claims([fault(alarm("wrong_loss_sign", confidence=1.0)), case(alarm("plateau", confidence=0.5), name="gan")])
+    assert [claim.confidence for claim in by_other_families(made)] == [1.0, 1.0]
 
 
 def test_a_mutant_that_does_no_harm_is_a_healthy_run():

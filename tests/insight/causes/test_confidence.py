@@ -73,8 +73,25 @@ def test_the_words_name_how_many_healthy_programs_were_measured(monkeypatch: pyt
     for name, value in {"RUNS": 60, "PROGRAMS": 30, "FAMILIES": 20, "ACCUSED": {"plateau": (2, 1)}}.items():
         monkeypatch.setattr(confidence, name, value)
     words = "healthy runs of 30 programs in 20 families of others"
-    assert confidence.healthy_record("plateau") == f"; accused 2 of 60 {words}"
-    assert confidence.healthy_record("dead-units") == f"; accused none of 60 {words}"
-    assert confidence.healthy_record("watchpoint/loss") == ""
+    assert confidence.record_abroad("plateau") == f"; accused 2 of 60 {words}"
+    assert confidence.record_abroad("dead-units") == f"; accused none of 60 {words}"
+    assert confidence.record_abroad("watchpoint/loss") == ""
+    monkeypatch.setattr(confidence, "NAMED_ABROAD", {"dead-units": (2, 3)})
+    assert "2 of the 3 causes" in confidence.record_abroad("dead-units")
     monkeypatch.setattr(confidence, "RUNS", 0)
-    assert confidence.healthy_record("plateau") == ""
+    assert confidence.record_abroad("plateau") == ""
+
+
+def test_no_rule_is_surer_than_it_was_right_in_programs_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confidence, "NAMED", {"sure": (400, 400), "new": (400, 400)})
+    monkeypatch.setattr(confidence, "NAMED_ABROAD", {"sure": (1, 16), "other": (9, 10)})
+    assert calibrated("sure", 0.99) < 0.25
+    assert calibrated("new", 0.99) == pytest.approx(confidence.abroad("new", confidence.NAMED_ABROAD), abs=1e-3)
+    assert calibrated("non-finite-loss", 1.0) == 1.0
+
+
+def test_a_rule_that_was_never_named_abroad_is_worth_what_all_rules_are() -> None:
+    record = {"one": (1, 4), "two": (3, 4)}
+    assert confidence.abroad("three", record) == pytest.approx(0.5)
+    assert confidence.abroad("one", record) == pytest.approx((1 + 4 * 0.5) / 8)
+    assert confidence.abroad("one", {}) == 1.0

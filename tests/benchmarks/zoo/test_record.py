@@ -7,7 +7,7 @@ from mindscope.insight import rule_confidence
 from benchmarks.faults.outcome import Alarm
 from benchmarks.zoo.case import Case
 from benchmarks.zoo.entries import ENTRIES
-from benchmarks.zoo.severity import accusations, merged, source, still_accused
+from benchmarks.zoo.record import accusations, merged, source, still_accused
 from benchmarks.zoo.trial import Cost, Watched
 
 COST = Cost(10.0, 11.0, 300.0, "0.5", 0, "")
@@ -29,12 +29,14 @@ def test_a_rule_that_is_wrong_in_one_family_only_still_speaks_there():
 
 
 def test_documents_of_both_halves_are_added_up_and_the_module_can_be_read():
-    parts = [accusations([case("cnn", "plateau")]), accusations([case("gan", "plateau"), case("vae")])]
-    total = merged(parts)
-    assert total == {"runs": 3, "programs": 3, "families": 3, "accused": {"plateau": (2, 2)}}
+    counted = [accusations([case("cnn", "plateau")]), accusations([case("gan", "plateau"), case("vae")])]
+    made = [{"runs": 9, "named": {"plateau": [1, 2]}}, {"runs": 5, "named": {"plateau": [0, 1], "data-leak": [1, 1]}}]
+    total = merged({"severity": part, "claims": found} for part, found in zip(counted, made, strict=True))
+    assert (total["runs"], total["programs"], total["families"], total["named_runs"]) == (3, 3, 3, 14)
     names: dict[str, object] = {}
     exec(source(total), names)
     assert (names["RUNS"], names["ACCUSED"]) == (3, {"plateau": (2, 2)})
+    assert names["NAMED_ABROAD"] == {"data-leak": (1, 1), "plateau": (1, 3)}
 
 
 def test_kept_results_follow_the_table(monkeypatch):
