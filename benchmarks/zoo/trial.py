@@ -124,7 +124,8 @@ def run_command(command: list[str], place: Path, *, environment: dict[str, str],
 
 def _environment() -> dict[str, str]:
     one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    return {**os.environ, **one, **our_packages(), "TOKENIZERS_PARALLELISM": "false", "WANDB_DISABLED": "true"}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}  # as users have it
+    return {**kept, **one, **our_packages(), "TOKENIZERS_PARALLELISM": "false", "WANDB_DISABLED": "true"}
 
 
 def _run(command: list[str], place: Path, limit_s: float, more: Mapping[str, str] | None = None) -> Cost:
