@@ -25,6 +25,8 @@ class Case:
         harm: Of a mutant; None for the program as it is.
         plain: Its run without the monitor, `watched` the one with it.
         script: Of a mutant.
+        against: What is said of it beside the healthy program at the first seed, which is given as a good run; None
+            where that was not asked, and of this good run itself.
     """
 
     entry: Entry
@@ -37,6 +39,7 @@ class Case:
     plain: Cost
     watched: Watched
     script: Path | None = None
+    against: Watched | None = None
 
     @property
     def name(self) -> str:
@@ -93,8 +96,8 @@ def _operators(entry: Entry) -> list[str]:
     return [name for name, one in OPERATORS.items() if one.applies(source) and (is_driver or not one.is_planted)]
 
 
-def healthy_case(entry: Entry, seed: int, runner: Runner, cache: Path) -> Case:
-    """Run a program as it is, with and without the monitor.
+def healthy_case(entry: Entry, seed: int, runner: Runner, cache: Path, *, good: int | None = None) -> Case:
+    """Run a program as it is, with and without the monitor, and beside the run of the seed `good`.
 
     Raises:
         RuntimeError: The program fails without the monitor, so it measures nothing.
@@ -104,10 +107,14 @@ def healthy_case(entry: Entry, seed: int, runner: Runner, cache: Path) -> Case:
     if plain.value != plain.value:
         raise RuntimeError(f"entry {entry.name!r} fails at seed {seed} without the monitor: {plain.error}; mend it")
     watched = runner.watched(python, entry.program, seed)
-    return Case(entry, seed, "", None, "", "", None, plain, watched)
+    is_other = good is not None and good != seed
+    against = runner.against(python, entry.program, seed, (entry.program, good)) if is_other else None
+    return Case(entry, seed, "", None, "", "", None, plain, watched, against=against)
 
 
-def mutant_case(plan: Plan, seeds: Sequence[int], runner: Runner, cache: Path) -> Case | None:
+def mutant_case(
+    plan: Plan, seeds: Sequence[int], runner: Runner, cache: Path, *, has_reference: bool = False
+) -> Case | None:
     """Make a mutant, measure its harm over the seeds, and watch it at the first; None if what is planted never ran."""
     entry, operator = plan.entry, OPERATORS[plan.operator]
     python = interpreter(GROUPS[entry.group], cache)
@@ -125,20 +132,41 @@ def mutant_case(plan: Plan, seeds: Sequence[int], runner: Runner, cache: Path) -
     judged = harm(originals, [cost.value for cost in costs], promise=operator.promise)
     watched = runner.watched(python, mutant.script, seeds[0])
     cause = operator.cause if judged.is_harmful else None
+    good = (entry.program, seeds[0])
+    against = runner.against(python, mutant.script, seeds[0], good) if has_reference else None
     return Case(
-        entry, seeds[0], plan.operator, cause, mutant.attribute, mutant.line, judged, costs[0], watched, mutant.script
+        entry,
+        seeds[0],
+        plan.operator,
+        cause,
+        mutant.attribute,
+        mutant.line,
+        judged,
+        costs[0],
+        watched,
+        mutant.script,
+        against,
     )
 
 
 def all_cases(
-    entries: Sequence[Entry], plans: Sequence[Plan], seeds: Sequence[int], *, cache: Path, processes: int
+    entries: Sequence[Entry],
+    plans: Sequence[Plan],
+    seeds: Sequence[int],
+    *,
+    cache: Path,
+    processes: int,
+    has_reference: bool = False,
 ) -> list[Case]:
-    """Run everything, so many programs side by side."""
+    """Run everything, so many programs side by side; `has_reference` also beside a good run."""
+    good = seeds[0] if has_reference else None
     runner = Runner(cache)
     for group in {entry.group for entry in entries}:
         interpreter(GROUPS[group], cache)
     with ThreadPoolExecutor(processes) as pool:
-        healthy = [pool.submit(healthy_case, entry, seed, runner, cache) for entry in entries for seed in seeds]
+        healthy = [
+            pool.submit(healthy_case, entry, seed, runner, cache, good=good) for entry in entries for seed in seeds
+        ]
         found = [case.result() for case in healthy]
-        mutants = [pool.submit(mutant_case, plan, seeds, runner, cache) for plan in plans]
+        mutants = [pool.submit(mutant_case, plan, seeds, runner, cache, has_reference=has_reference) for plan in plans]
         return found + [case for waiting in mutants if (case := waiting.result()) is not None]

@@ -31,7 +31,14 @@ def main() -> None:
     entries = chosen(options.family, options.group, sealed=sealed, is_sealed=options.sealed)
     plans = plan_mutants(entries, sample=options.sample, seed=options.seed)
     seeds = tuple(options.seed + offset for offset in range(options.seeds))
-    cases = all_cases(entries, plans, seeds, cache=cache_folder(), processes=options.processes)
+    cases = all_cases(
+        entries,
+        plans,
+        seeds,
+        cache=cache_folder(),
+        processes=options.processes,
+        has_reference=options.reference,
+    )
     asked = peer_runs(cases, cache=cache_folder(), processes=options.processes) if options.peers else None
     written = document(
         cases,
@@ -80,6 +87,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--group", action="append", help="only entries of this environment, `plain` needs none")
     parser.add_argument("--sealed", action="store_true", help="the sealed half: rates only, no names")
     parser.add_argument("--peers", action="store_true", help="also ask other tools on the same runs")
+    parser.add_argument("--reference", action="store_true", help="also beside the healthy run of the first seed")
     parser.add_argument("--seed", type=int, default=0, help="draws the mutants; the first seed of the programs")
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="seeds of each program, two or more")
     parser.add_argument("--sample", type=int, default=MUTANTS, help="at most so many mutants")

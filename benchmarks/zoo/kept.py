@@ -49,6 +49,14 @@ class Runner:
         _write(kept, watched.to_json())
         return watched
 
+    def against(self, python: Path, script: Path, seed: int, good: tuple[Path, int]) -> Watched:
+        """Return what is said of a watched program if a good run, of this script and seed, is its reference."""
+        kind = f"against {self._monitor} {_hash_of([good[0]])} {good[1]}"
+        kept = self._place(kind, python, script, seed)
+        if not kept.exists():
+            _write(kept, run_watched(python, script, seed, good=good).to_json())
+        return Watched.from_json(kept.read_text(encoding="utf-8")).as_earned()
+
     def kept(self, kind: str, python: Path, script: Path, seed: int, run: Callable[[], str]) -> str:
         """Return the text that another way to run a program gives."""
         place = self._place(kind, python, script, seed)

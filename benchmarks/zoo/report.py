@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -60,7 +61,7 @@ def document(
         "seeds": sorted({case.seed for case in cases}),
         "severity": accusations([case for case in cases if not case.operator]),
         "claims": {"runs": len(cases), "named": record_of(claims(cases))},
-        "results": [*_fault_rows(judged), *_healthy_rows(healthy, cases)],
+        "results": [*_fault_rows(judged), *_healthy_rows(healthy, cases), *_reference_rows(cases)],
         "missing": [],
     }
     if processes == 1:
@@ -110,6 +111,24 @@ def _healthy_rows(healthy: Sequence[Case], cases: Sequence[Case]) -> list[Row]:
     same = share([is_identical(case) for case in cases])
     rows.append(_share_row("all runs", "same result with and without", same, 1.0))
     return rows + _confidence_rows(cases)
+
+
+def _reference_rows(cases: Sequence[Case]) -> list[Row]:
+    """Return what is found beside a good run: of mutants at the same seed, of healthy programs at another one."""
+    beside = [replace(case, watched=case.against) for case in cases if case.against is not None]
+    if not beside:
+        return []
+    judged = judge_all(beside)
+    silent = [one for one in judged if one.case.is_silent]
+    warned = [bool(case.watched.alarms) for case in beside if not case.operator]
+    name = "beside a good run"
+    return [
+        _share_row("faults", f"detected, {name}", share([one.is_seen for one in judged]), 0.95),
+        _share_row("silent faults", f"detected, {name}", share([one.is_seen for one in silent]), 0.90),
+        _share_row("faults with a word", f"cause, first, {name}", share([one.is_named for one in judged]), 0.85),
+        _share_row("faults of one module", f"site, {name}", share([one.is_placed for one in judged]), 0.85),
+        _share_row("healthy programs", f"with a warning, {name}", share(warned), 0.04, at_most=True),
+    ]
 
 
 def _confidence_rows(cases: Sequence[Case]) -> list[Row]:

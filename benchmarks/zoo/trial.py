@@ -88,15 +88,24 @@ def run_plain(python: Path, script: Path, seed: int, *, limit_s: float = 600.0) 
         return _run([str(python), str(script), str(seed)], Path(folder), limit_s)
 
 
-def run_watched(python: Path, script: Path, seed: int, *, limit_s: float = 1200.0) -> Watched:
-    """Run a program under `mindscope run`, not a line changed, and diagnose what was recorded."""
+def run_watched(
+    python: Path, script: Path, seed: int, *, good: tuple[Path, int] | None = None, limit_s: float = 1200.0
+) -> Watched:
+    """Run a program under `mindscope run`, not a line changed, and diagnose what was recorded.
+
+    Args:
+        good: Script and seed of a run that is good, and is given to the diagnosis as its reference.
+    """
     with tempfile.TemporaryDirectory(prefix="zoo-") as folder:
         store = str(Path(folder, "store"))
         place = Path(folder, "place")
         place.mkdir()
         command = [str(python), "-m", "mindscope"]
-        cost = _run([*command, "run", "--store", store, str(script), str(seed)], place, limit_s)
-        asked = [*command, "diagnose", "--json", "--store", store]
+        asked = [*command, "diagnose", "--json", "--store", store, "this"]
+        if good is not None:
+            asked += ["--reference", "good"]
+            _run([*command, "run", "--store", store, "--name", "good", str(good[0]), str(good[1])], place, limit_s)
+        cost = _run([*command, "run", "--store", store, "--name", "this", str(script), str(seed)], place, limit_s)
         said = subprocess.run(asked, cwd=place, capture_output=True, text=True, check=False, env=_environment())
         try:
             document = json.loads(said.stdout)

@@ -16,6 +16,7 @@ from ..diagnosis_report import Diagnosis
 from ..rule import OPTIMIZER
 from ..verdict import is_question, stored_facts
 from .pairing import Alignment, ComparedStep, TensorPair, align, by_step, tensors
+from .same_start import parting
 
 __all__ = ["RULE", "WINDOW", "Departure", "departures", "diagnose_against"]
 
@@ -32,6 +33,9 @@ _LIMITS = {
     ("activation", "l2_norm"): 12.0,
     ("update", "ratio_to_weight"): 4.0,
 }
+#: Standard deviations by which the norm of few random elements may differ, in units of its own, one over the root of
+#: their number: a matrix of twelve elements was 1.6 times another seed's.
+_OF_FEW = 4.0
 #: Of these only matrices are compared: a norm of few elements may be anything; that of one bias differed twelvefold.
 _OF_MATRICES = frozenset({"weight", "update"})
 #: What is below this share of the good run's first value counts as that much: a converged loss may be any small number.
@@ -93,7 +97,7 @@ def departures(
         store.structure(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True)
     )
     alignment = align(run_structure, good_structure)
-    matrices = {info.site for info in run_structure.parameters if len(info.shape) > 1}
+    matrices = {info.site: math.prod(info.shape) for info in run_structure.parameters if len(info.shape) > 1}
     courses: dict[tuple[str, str, str], _Course] = {}
     found: dict[tuple[str, str], Departure] = {}
     common, until = 0, math.inf
@@ -105,7 +109,8 @@ def departures(
         for tensor in _of_step(step, alignment):
             if tensor.key[0] in _OF_MATRICES and tensor.key[1] not in matrices:
                 continue
-            for departure in _looked_at(tensor, step.number, courses):
+            size = matrices.get(tensor.key[1], 0) if tensor.key[0] in _OF_MATRICES else 0
+            for departure in _looked_at(tensor, step.number, courses, size):
                 found.setdefault((departure.site, departure.metric), departure)
                 until = min(until, step.number + WINDOW)
     return tuple(sorted(found.values(), key=lambda departure: (departure.first_step, departure.order))), common
@@ -127,12 +132,17 @@ def _of_step(step: ComparedStep, alignment: Alignment) -> Iterator[TensorPair]:
                 yield tensor
 
 
-def _looked_at(tensor: TensorPair, step: int, courses: dict[tuple[str, str, str], _Course]) -> Iterator[Departure]:
+def _looked_at(
+    tensor: TensorPair, step: int, courses: dict[tuple[str, str, str], _Course], size: int
+) -> Iterator[Departure]:
+    """Yield what has left its course; `size` is the number of elements of a matrix, 0 of what is no parameter."""
     subject, site, call = tensor.key
+    wider = math.exp(_OF_FEW / math.sqrt(size)) if size else 1.0
     for at, statistic in enumerate(tensor.statistics):
         limit = _LIMITS.get((subject, statistic))
         if limit is None or call:
             continue
+        limit *= wider
         value, expected = float(tensor.first[at]), float(tensor.second[at])
         key = (subject, site, statistic)
         if key not in courses:
@@ -171,8 +181,8 @@ def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diag
     """Return the diagnosis of the first run, made more sensitive by the second, which went well.
 
     What a rule finds in both runs is a choice, and becomes a notice; a question that only this run raises is answered
-    by the good one, and becomes a warning. The first number that leaves the good run's
-    course is a finding at its site and step; a better explanation takes it as a consequence.
+    by the good one, and becomes a warning. Where both runs started alike, the first value that differs is a finding,
+    else the first number that leaves the good run's course; a better explanation takes it as a consequence.
     """
     store, run = stores[0], runs[0]
     found, good = diagnose(store, run.id), diagnose(stores[1], runs[1].id)
@@ -186,8 +196,11 @@ def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diag
         )
         for finding in found.findings
     ]
-    left, common = departures(stores, runs, (rank, other))
+    is_alike, parted = parting(stores, runs, (rank, other), rule=RULE)
     reasons = dict(found.reasons)
+    if parted is not None:
+        findings.append(parted)
+    left, common = ((), WINDOW) if is_alike else departures(stores, runs, (rank, other))
     if common < WINDOW:
         reasons[RULE] = f"the good run has {common} steps in common with this one, {WINDOW} are needed"
     elif left:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ...storage import Json, Run, StepRecord, Store, display_site
 from .noise import CERTAIN, Divergence, NoiseFloor, Rounding, distances
 from .pairing import Alignment, TensorPair, align, in_step, tensors
+from .program_changes import program_changes
 from .setting_differences import GENERATOR, Difference, differences, origins
 
 __all__ = ["Comparison", "compare", "comparison_to_json", "render_comparison"]
@@ -80,6 +81,7 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
         alignment=alignment,
         differences=(
             *origins(stores, runs, ranks, alignment),
+            *program_changes(stores, runs, ranks),
             *differences(runs, (structures[0], structures[1]), alignment),
         ),
     )

@@ -12,7 +12,17 @@ from .pairing import Alignment
 __all__ = ["GENERATOR", "Difference", "differences", "origins"]
 
 Area = Literal[
-    "start", "data", "argument", "configuration", "tags", "environment", "optimizer", "parameter", "module", "run"
+    "start",
+    "data",
+    "program",
+    "argument",
+    "configuration",
+    "tags",
+    "environment",
+    "optimizer",
+    "parameter",
+    "module",
+    "run",
 ]
 
 #: Fields that differ between any two processes.

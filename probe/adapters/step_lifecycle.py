@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...storage.records import Event, Json
 from ..aside import is_aside
+from ..checks.program_text.own_files import recorded_sources
 from ..checks.program_text.text_checks import text_checks
 from ..collectors.collector import View
 from ..device_results import LateScalar
@@ -280,8 +281,12 @@ class StepLifecycle:
     def _read_text(self) -> None:
         """Record what the program's text tells, once all of its modules are there."""
         self._has_read_text = True
-        for result in text_checks() if self._recorder.config.checks else ():
+        if not self._recorder.config.checks:
+            return
+        for result in text_checks():
             self._recorder.event("check", "", occasion=1, **result.data())
+        if (recorded := recorded_sources()) is not None:
+            self._recorder.event("program_text", **recorded)
 
     def after_step(self, optimizer: object) -> None:
         """Note that the optimizer has stepped, and close the step behind the last one."""

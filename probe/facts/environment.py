@@ -112,6 +112,9 @@ _COUNT: Final = re.compile("[0-9]{1,7}")
 #: `-x`, `--name`, `name`, and Hydra's `+group.name`.
 _NAME: Final = re.compile(r"[-+~]{0,2}[A-Za-z_][\w./-]*")
 _PASSWORD: Final = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]+@")
+#: A word in quotes that may be a key, and how those of well-known services begin.
+_LITERAL: Final = re.compile(r"""(['"])(?=[^'"\s]*[0-9])(?=[^'"\s]*[A-Za-z])([^'"\s]{12,})\1""")
+_KEYS_OF_SERVICES: Final = ("hf_", "sk-", "ghp_", "github_pat_", "AKIA", "xox", "glpat-")
 #: Words that are recorded, and characters of each. Our choice.
 _MOST, _LONGEST_WORD = 200, 200
 
@@ -132,6 +135,25 @@ def script_arguments(argv: Sequence[str]) -> tuple[str, ...]:
     ]
     rest = len(words) - _MOST
     return (*words[:_MOST], f"... and {rest} more") if rest > 0 else tuple(words)
+
+
+def without_secrets(text: str) -> str:
+    """Return the text of a program with what may be a secret in it hidden.
+
+    Hidden are passwords of addresses, and words in quotes of twelve characters and more with a letter and a digit, on
+    lines that speak of a secret, a password or a key, or if they begin as the keys of well-known services do.
+    """
+    return "".join(_without_literals(line) for line in _PASSWORD.sub(rf"\1:{HIDDEN}@", text).splitlines(keepends=True))
+
+
+def _without_literals(line: str) -> str:
+    is_of_a_secret = _SECRET_WORDS.search(line.lower()) or _PERHAPS.search(line.lower())
+
+    def hidden(match: re.Match[str]) -> str:
+        quote, word = match[1], match[2]
+        return f"{quote}{HIDDEN}{quote}" if is_of_a_secret or word.startswith(_KEYS_OF_SERVICES) else match[0]
+
+    return _LITERAL.sub(hidden, line)
 
 
 def _without_secrets(words: Sequence[str]) -> Iterator[str]:

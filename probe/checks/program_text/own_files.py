@@ -10,10 +10,13 @@ from types import ModuleType
 from typing import Any
 
 from ....storage.code_places import OUR_FILES
+from ...facts.environment import without_secrets
 from .bindings import trees_of
 
 #: Files of one program that are read, and bytes of one: more of either is a library. Our choice.
 _MOST_FILES, _MOST_BYTES = 40, 200_000
+#: Bytes of text that a run records. Our choice: as much as a few hundred steps take.
+_MOST_RECORDED = 400_000
 
 
 def own_sources() -> tuple[str, dict[str, str]]:
@@ -36,6 +39,22 @@ def own_sources() -> tuple[str, dict[str, str]]:
         except (OSError, ValueError):
             continue
     return str(script), texts
+
+
+def recorded_sources() -> dict[str, Any] | None:
+    """Return the fields of the event `program_text`: the script's name and the texts of its files, by their names.
+
+    Names are relative to the script's folder, and secrets are hidden. None where there is no script, or more text than
+    `_MOST_RECORDED` bytes.
+    """
+    script, texts = own_sources()
+    if not script or sum(map(len, texts.values())) > _MOST_RECORDED:
+        return None
+    folder = Path(script).parent
+    return {
+        "script": Path(script).name,
+        "files": {Path(path).relative_to(folder).as_posix(): without_secrets(text) for path, text in texts.items()},
+    }
 
 
 @contextmanager

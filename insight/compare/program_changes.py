@@ -1,0 +1,65 @@
+"""Finds the lines of the program in which two runs differ, in the texts that they have recorded."""
+
+from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher
+
+from ...storage import Run, Store
+from .setting_differences import Difference
+
+#: Changed places that are listed, and lines shown of one. Our choice: more of them are another program.
+_MOST, _SHOWN = 40, 3
+
+
+def program_changes(
+    stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]
+) -> tuple[Difference, ...]:
+    """Return the places in which the programs of two runs differ; empty if one of them has recorded no text.
+
+    Lines that are empty or hold a comment alone are no difference.
+    """
+    first, second = (_texts(store, run, rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
+    if not first or not second:
+        return ()
+    found = [change for name in _names(first, second) for change in _changes(name, first.get(name), second.get(name))]
+    return tuple(found[:_MOST])
+
+
+def _names(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
+    """Return the files of both, in order; those that one run alone has loaded are told as well."""
+    return [*first, *(name for name in second if name not in first)]
+
+
+def _texts(store: Store, run: Run, rank: int) -> dict[str, str]:
+    """Return the recorded texts by the name of the file; a script is `script`, whatever its file is called."""
+    for event in store.events(run.id, rank=rank, kind="program_text", limit=1):
+        files, script = event.data.get("files"), event.data.get("script")
+        if isinstance(files, dict):
+            return {"script" if name == script else name: str(text) for name, text in files.items()}
+    return {}
+
+
+def _changes(name: str, first: str | None, second: str | None) -> Iterator[Difference]:
+    if first is None or second is None:
+        known = "imported"
+        yield Difference("program", name, known if first is not None else None, known if second is not None else None)
+        return
+    numbers, lines = _code(first)
+    _, others = _code(second)
+    for kind, begin, end, other_begin, other_end in SequenceMatcher(None, lines, others, autojunk=False).get_opcodes():
+        if kind != "equal":
+            at = numbers[min(begin, len(numbers) - 1)] if numbers else 1
+            yield Difference(
+                "program", f"{name}:{at}", _joined(lines[begin:end]), _joined(others[other_begin:other_end])
+            )
+
+
+def _code(text: str) -> tuple[list[int], list[str]]:
+    """Return the lines that may do something, with their numbers from 1."""
+    kept = [(number, line.rstrip()) for number, line in enumerate(text.splitlines(), 1)]
+    kept = [(number, line) for number, line in kept if line and not line.lstrip().startswith("#")]
+    return [number for number, _ in kept], [line for _, line in kept]
+
+
+def _joined(lines: list[str]) -> str | None:
+    shown = "; ".join(line.strip() for line in lines[:_SHOWN])
+    return f"{shown}; ..." if len(lines) > _SHOWN else shown or None

@@ -1,0 +1,183 @@
+"""Finds where a run parts from a good run that started alike: from there on the program computes something else.
+
+Two runs that start from the same weights and the same random numbers compute the same to the last digit, as long as
+they are the same program with the same settings and data. The first value that differs by more than rounding is
+therefore no matter of chance, and its place in the step tells what was changed: the data, the forward, the loss, its
+gradient, or the update.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from ...storage import Finding, Run, Store, display_site
+from ..rule import OPTIMIZER
+from .changed_words import cause_of
+from .noise import CERTAIN, Divergence
+from .run_comparison import Comparison, compare
+from .setting_differences import GENERATOR, Difference
+
+#: By subject of the first value that differs: what was changed, in words.
+_CHANGED: Final = {
+    "batch": "another input",
+    "target": "other targets",
+    "input": "another input of the site",
+    "activation": "another forward",
+    "scalar": "another loss",
+    "activation_grad": "another gradient",
+    "input_grad": "another gradient",
+    "gradient": "another gradient",
+    "optimizer": "another update",
+    "update": "another update",
+    "weight": "another update",
+}
+#: Subjects that nothing but the settings of the optimizer may have changed.
+_OF_UPDATES: Final = frozenset({"optimizer", "update", "weight"})
+#: The word for it where the program's text tells nothing.
+_BY_SUBJECT: Final = {
+    "target": "uninformative_labels",
+    "gradient": "wrong_backward",
+    "activation_grad": "wrong_backward",
+    "input_grad": "wrong_backward",
+}
+#: Distance of a ratio from minus one at which a loss counts as negated.
+_NEGATED: Final = 1e-3
+#: Two runs of one program from one start were never seen to part by more than rounding; a device may still add in
+#: another order.
+_CONFIDENCE: Final = 0.95
+_SHOWN: Final = 4
+#: Generators that draw batches, and nothing of a model.
+_OF_DATA_ALONE: Final = frozenset({"python", "numpy"})
+
+
+def parting(
+    stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int], *, rule: str
+) -> tuple[bool, Finding | None]:
+    """Return whether both runs started alike, and what tells where the first parted from the second, the good one.
+
+    They did if a whole step was equal to the bit, or if their weights and the generators that may have drawn what
+    differs were. Values that differ by at most `CERTAIN`, relatively, do not count, nor those of runs that were never
+    equal to the bit and differ by rounding at first.
+    """
+    found = compare(stores, runs, ranks)
+    if found.verdict in ("identical", "incomparable") or found.first is None:
+        return found.verdict == "identical", None
+    starts = [difference for difference in found.differences if difference.area == "start"]
+    weights = [difference for difference in starts if not difference.name.startswith(GENERATOR)]
+    is_known = all(_tells_start(store, run, rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
+    if found.exact_until < 0 and not (is_known and _is_alike(found, starts, weights)):
+        return False, None
+    if not found.first.difference > CERTAIN:
+        return found.exact_until >= 0, None
+    return True, _finding(found, found.first, weights, runs[1].name, min(runs[0].ranks, default=0), rule)
+
+
+def _tells_start(store: Store, run: Run, rank: int) -> bool:
+    """Return whether the run has recorded its first weights and random numbers."""
+    kinds = "initial_checksum", "random_state"
+    return all(any(store.events(run.id, rank=rank, kind=kind, limit=1)) for kind in kinds)
+
+
+def _is_alike(found: Comparison, starts: Sequence[Difference], weights: Sequence[Difference]) -> bool:
+    """Return whether runs that differ in their first step differ by what they compute, and not by chance."""
+    drawn = {one.name.removeprefix(GENERATOR) for one in starts if one.name.startswith(GENERATOR)}
+    is_of_the_data = any(one.area == "data" for one in found.differences)
+    by_chance = drawn if is_of_the_data else drawn - _OF_DATA_ALONE
+    return found.verdict == "different_start" and not by_chance and (not weights or _is_in_part(weights[0]))
+
+
+def _is_in_part(weights: Difference) -> bool:
+    """Return whether some of the first weights are equal: then the others were made in another way."""
+    parts = weights.note.split(" of the ")
+    return len(parts) == 2 and int(parts[0]) < int(parts[1].split()[0])
+
+
+def _finding(
+    found: Comparison, first: Divergence, weights: Sequence[Difference], name: str, rank: int, rule: str
+) -> Finding:
+    changed = "other first weights" if weights else _CHANGED.get(_subject(first), "other values")
+    where = "the loss" if first.metric == "scalar/loss" else f"{first.metric} of {display_site(first.site)}"
+    words = [
+        f"this run starts as the good run {name!r} does and computes something else from step {first.step} on: "
+        f"{changed}. {where} is {first.first:.4g}, where the good run has {first.second:.4g}"
+    ]
+    words += _lines(found.differences)
+    return Finding(
+        rule=rule,
+        cause=_cause(found.differences, first, has_other_weights=bool(weights)),
+        severity="warning",
+        step=first.step,
+        first_step=first.step,
+        site=_site(found.differences, first),
+        metric=first.metric,
+        evidence={
+            "value": first.first,
+            "value_of_the_good_run": first.second,
+            "difference": first.difference,
+            "limit": max(first.floor, CERTAIN),
+        },
+        explanation="; ".join(words),
+        advice="decide whether this difference is wanted; `mindscope compare` lists all that differ",
+        confidence=_CONFIDENCE,
+        rank=rank,
+        order=(first.micro_step, OPTIMIZER, 0),
+    )
+
+
+def _lines(differing: Sequence[Difference]) -> list[str]:
+    """Return what was changed by hand, in words: lines of the program, arguments, options of the optimizer."""
+    changes = [one for one in differing if one.area in ("program", "argument", "optimizer", "parameter", "module")]
+    shown = [f"{_place(one)} is `{_word(one.first)}`, there `{_word(one.second)}`" for one in changes[:_SHOWN]]
+    return [*shown, f"and {len(changes) - _SHOWN} more differences"] if len(changes) > _SHOWN else shown
+
+
+def _place(difference: Difference) -> str:
+    return difference.name if difference.area == "program" else f"{difference.area} {difference.name}"
+
+
+def _word(value: object) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _site(differing: Sequence[Difference], first: Divergence) -> str:
+    """Return the parameter that is treated otherwise, or where the first value differs."""
+    sites = [one.name.rpartition(".")[0] for one in differing if _is_left_out(one)]
+    return sites[0] if sites else "" if first.metric.startswith("scalar/") else first.site
+
+
+def _is_left_out(difference: Difference) -> bool:
+    is_frozen = difference.name.endswith(".requires_grad") and difference.first is False
+    return difference.area == "parameter" and (
+        is_frozen or (difference.name.endswith(".group") and not difference.first)
+    )
+
+
+def _cause(differing: Sequence[Difference], first: Divergence, *, has_other_weights: bool) -> str:
+    """Return the word for the change, as far as settings, the first value that differs, and the program tell it."""
+    for one in filter(_is_left_out, differing):
+        return "frozen_parameter" if one.name.endswith(".requires_grad") else "parameter_not_in_optimizer"
+    if has_other_weights:
+        return "bad_initialization"
+    if first.metric == "scalar/loss" and math.isclose(first.first, -first.second, rel_tol=_NEGATED) and first.second:
+        return "wrong_loss_sign"
+    of_the_optimizer = _of_the_optimizer(differing)
+    if of_the_optimizer and _subject(first) in _OF_UPDATES:
+        return of_the_optimizer
+    return cause_of(differing) or _BY_SUBJECT.get(_subject(first), "unknown")
+
+
+def _subject(first: Divergence) -> str:
+    return "update" if first.metric.startswith("scalar/learning_rate") else first.metric.partition("/")[0]
+
+
+def _of_the_optimizer(differing: Sequence[Difference]) -> str:
+    for name, above, below in (
+        (".lr", "learning_rate_too_high", "learning_rate_too_low"),
+        (".weight_decay", "weight_decay_too_high", ""),
+    ):
+        for one in differing:
+            pair = one.first, one.second
+            if one.area == "optimizer" and one.name.endswith(name) and all(isinstance(part, float) for part in pair):
+                return above if float(pair[0]) > float(pair[1]) else below  # type: ignore[arg-type]
+    return ""

@@ -1,0 +1,152 @@
+"""A run that started as a good run did: the first value that differs tells what was changed, and the text where."""
+
+import numpy as np
+import pytest
+from mindscope.insight.compare import compare, diagnose_against
+from mindscope.insight.compare.changed_words import cause_of
+from mindscope.insight.compare.program_changes import program_changes
+from mindscope.insight.compare.setting_differences import Difference
+from mindscope.storage import Block, Event, Layout, ModuleInfo, ParameterInfo, StepRecord, Structure, open_store
+
+TEXT = """import torch
+# a comment
+for x, y in batches:
+    optimizer.zero_grad()
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+STEPS = 20
+STRUCTURE = Structure(
+    (ModuleInfo("fc", "Linear", 0),), (ParameterInfo("fc.weight", (8, 8), "float32", requires_grad=True, group=(0, 0)),)
+)
+
+
+def start(weights="a", torch="t", python="p", text=TEXT, script="train.py"):
+    """What a run records of its start: checksums of its weights, generators, and its program."""
+    yield Event("initial_checksum", 0, "", 0, {"checksum": weights, "parameters": {"fc.weight": weights}})
+    yield Event("random_state", 0, "", 0, {"generators": {"torch": torch, "python": python}})
+    if text:
+        yield Event("program_text", 0, "", 0, {"script": script, "files": {script: text}})
+
+
+def records(events, *, loss=lambda step: 2.0 / (step + 1), activation=1.0, gradient=1.0, checksum=7.0, since=0):
+    """A training whose values leave the good run's from one step on."""
+    events = tuple(events)
+    for step in range(STEPS):
+        is_changed = step >= since
+        values = {"activation": activation, "gradient": gradient} if is_changed else {}
+        blocks = [
+            Block(
+                Layout(subject, (site,), ("l2_norm",), ("float64",)),
+                np.array([[values.get(subject, 1.0) * (step + 1.0)]]),
+            )
+            for subject, site in (("activation", "fc"), ("gradient", "fc.weight"))
+        ]
+        scalars = {"loss": loss(step) if is_changed else 2.0 / (step + 1), "batch/checksum": checksum}
+        yield StepRecord(step, float(step), blocks=tuple(blocks), scalars=scalars, events=events if step == 0 else ())
+
+
+def against(run, good):
+    with open_store("memory:") as store:
+        for name, each in (("run", run), ("good", good)):
+            writer = store.begin_run(name)
+            writer.write_structure(STRUCTURE)
+            writer.write(list(each))
+            writer.close()
+        pair = (store, store), (store.find_run("run"), store.find_run("good"))
+        found = diagnose_against(*pair)
+        return [finding for finding in found.findings if finding.rule == "reference"], compare(*pair)
+
+
+GOOD = list(records(start()))
+
+
+def test_a_run_that_is_the_good_one_again_has_nothing_to_report():
+    assert against(records(start(python="other")), GOOD)[0] == []
+
+
+def test_the_line_that_was_changed_is_told_beside_the_value_that_differs():
+    changed = TEXT.replace("model(x), y)", "model(x), y.roll(1))")
+    (finding,), _ = against(records(start(text=changed), loss=lambda step: 2.5), GOOD)
+    assert (finding.severity, finding.metric, finding.first_step) == ("warning", "scalar/loss", 0)
+    assert finding.cause == "uninformative_labels"
+    assert (
+        "script:5 is `loss = loss_fn(model(x), y.roll(1))`, there `loss = loss_fn(model(x), y)`" in finding.explanation
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "since", "cause", "site"),
+    [
+        ({"loss": lambda step: -2.0 / (step + 1)}, 0, "wrong_loss_sign", ""),
+        ({"gradient": 2.0}, 0, "wrong_backward", "fc.weight"),
+        ({"gradient": 2.0}, 3, "wrong_backward", "fc.weight"),
+        ({"activation": 3.0}, 0, "unknown", "fc"),
+    ],
+)
+def test_the_first_value_that_differs_tells_what_was_changed(change, since, cause, site):
+    (finding,), _ = against(records(start(), since=since, **change), GOOD)
+    assert (finding.cause, finding.site, finding.first_step) == (cause, site, since)
+
+
+@pytest.mark.parametrize("other", [{"weights": "b"}, {"torch": "u"}])
+def test_another_seed_is_no_change_of_the_program(other):
+    changed = TEXT.replace("zero_grad()", "zero_grad(set_to_none=True)")
+    found, compared = against(records(start(text=changed, **other), loss=lambda step: 2.1 / (step + 1)), GOOD)
+    assert found == []
+    assert [one.name for one in compared.differences if one.area == "program"] == ["script:4"]
+
+
+def test_other_data_of_an_unseeded_generator_are_no_change_of_the_program():
+    other = records(start(python="other"), checksum=8.0, loss=lambda step: 2.1 / (step + 1))
+    assert against(other, GOOD)[0] == []
+
+
+def test_what_rounding_explains_is_no_change():
+    assert against(records(start(), loss=lambda step: (2.0 + 1e-6) / (step + 1)), GOOD)[0] == []
+
+
+def test_runs_that_recorded_no_start_are_judged_by_their_course_alone():
+    assert against(records((), loss=lambda step: 2.1 / (step + 1)), list(records(())))[0] == []
+
+
+def test_comments_and_empty_lines_are_no_difference_of_programs():
+    changed = TEXT.replace("# a comment\n", "\n# another\n\n")
+    _, compared = against(records(start(text=changed, script="other_name.py")), GOOD)
+    assert [one for one in compared.differences if one.area == "program"] == []
+
+
+def test_a_file_that_one_run_alone_imports_is_a_difference():
+    with open_store("memory:") as store:
+        for name, files in (("run", {"train.py": TEXT, "model.py": "x = 1"}), ("good", {"train.py": TEXT})):
+            writer = store.begin_run(name)
+            event = Event("program_text", 0, "", 0, {"script": "train.py", "files": files})
+            writer.write([StepRecord(0, 0.0, events=(event,))])
+            writer.close()
+        runs = store.find_run("run"), store.find_run("good")
+        assert program_changes((store, store), runs, (0, 0)) == (Difference("program", "model.py", "imported", None),)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "cause"),
+    [
+        ("z = encode(x).detach()", "z = encode(x)", "wrong_backward"),
+        ("target = r + g * q(s)", "target = (r + g * q(s)).detach()", "gradient_into_target"),
+        (None, "optimizer.zero_grad()", "missing_zero_grad"),
+        ("h = self.fc(x)", "h = relu(self.fc(x))", "missing_nonlinearity"),
+        ("DataLoader(data, shuffle=False)", "DataLoader(data, shuffle=True)", "unshuffled_data"),
+        ("clip_grad_norm_(p, 1e-6)", "clip_grad_norm_(p, 1.0)", "clipping_to_nothing"),
+        ("x = 2 * y", "x = 3 * y", ""),
+    ],
+)
+def test_the_words_of_a_changed_line_name_its_cause(first, second, cause):
+    assert cause_of([Difference("program", "script:1", first, second)]) == cause
+
+
+def test_two_changes_that_speak_of_different_causes_name_none():
+    changes = [
+        Difference("program", "script:1", None, "optimizer.zero_grad()"),
+        Difference("program", "script:2", "h = fc(x)", "h = relu(fc(x))"),
+    ]
+    assert cause_of(changes) == ""
