@@ -137,10 +137,18 @@ def _sources(model: ModelIndex, module: ModuleInfo) -> Iterator[str]:
         kind = model.kind(site)
         if kind in _LINEAR:
             yield site
-        elif kind in _TRANSPARENT:
+        elif kind in _TRANSPARENT and _is_called_once(model, site):
             fresh = [earlier for earlier in model.modules[site].direct if earlier not in seen]
             seen.update(fresh)
             waiting += fresh
+
+
+def _is_called_once(model: ModelIndex, site: str) -> bool:
+    """Return whether a module without weights is given one tensor and feeds one module, as far as the graph tells.
+
+    One dropout that serves several places of a layer joins what no tensor goes between.
+    """
+    return len(model.modules[site].inputs) <= 1 and len(list(model.consumers(site))) <= 1
 
 
 def _is_on_purpose(model: ModelIndex, first: str, second: str) -> bool:

@@ -299,7 +299,7 @@ class StepLifecycle:
         self._began.discard(id(optimizer))
         self._stepped.add(id(optimizer))
         self.passes.stepped(optimizer)
-        if self.note_step is not None and len(self._view.optimizers) > 1:
+        if self.note_step is not None and len(self._view.optimizers) > 1 and not self._current.is_idle:
             self.note_step(optimizer)
         if not self._take_turns or len(self._stepped) >= len(self._view.optimizers):
             self.end()

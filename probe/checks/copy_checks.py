@@ -1,6 +1,6 @@
 """Runs all checks that call a copy of a model with a batch of its training."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -9,7 +9,7 @@ from .attention_checks import attention_is_over_the_tokens
 from .batch_statistics import running_statistics_fit_the_batches
 from .check_result import CheckResult
 from .clamped_values import CLAMPS, clamps_leave_values_free
-from .copy_tape import noted_calls
+from .copy_tape import Noted, noted_calls
 from .dependence import inputs_are_used, outputs_differ, samples_are_independent
 from .input_scales import large_inputs_reach_a_layer
 from .model_probe import ModelProbe
@@ -17,7 +17,7 @@ from .more_padding import more_padding_has_no_effect
 from .padding import ignored_tokens_end_rows, masked_positions_have_no_effect, padding_is_not_scored
 from .places import answers_do_not_depend_on_the_row, future_begins_at_the_next_position, samples_differ
 from .random_answers import answers_are_repeatable
-from .reshaped_axes import RESHAPES, axes_are_not_exchanged_by_reshaping
+from .reshaped_axes import PASSES, PERMUTES, RESHAPES, axes_are_not_exchanged_by_reshaping, is_meant
 from .sequence_targets import CAUSAL, COPIED, targets_in_columns, targets_of_sequences
 from .step_seen import LossSeen
 
@@ -84,13 +84,27 @@ def _of_a_loss(probe: ModelProbe, options: Mapping[str, Any], target: torch.Tens
 
 def _of_its_functions(probe: ModelProbe) -> Iterator[CheckResult]:
     """Yield what the functions tell that a copy calls."""
-    calls = noted_calls(probe, RESHAPES | CLAMPS)
-    shapes = [(call.given.shape, call.result.shape) for call in calls if call.name in RESHAPES]
+    calls = noted_calls(probe, RESHAPES | CLAMPS | PERMUTES | PASSES)
+    shapes = list(_reshaped(calls))
     samples = {len(tensor) for tensor in probe.call.tensors().values() if tensor.dim()}
     yield axes_are_not_exchanged_by_reshaping(shapes, samples)
     clamped = clamps_leave_values_free([call for call in calls if call.name in CLAMPS])
     if clamped is not None:
         yield clamped
+
+
+def _reshaped(calls: Iterable[Noted]) -> Iterator[tuple[torch.Size, torch.Size]]:
+    """Yield the shapes before and after each reshape, but for tensors that were permuted to be mixed by it."""
+    permuted: dict[int, torch.Size] = {}
+    for call in calls:
+        if call.name in PERMUTES:
+            permuted[id(call.result)] = call.given.shape
+        elif call.name in PASSES and id(call.given) in permuted:
+            permuted[id(call.result)] = permuted[id(call.given)]
+        elif call.name in RESHAPES:
+            original = permuted.get(id(call.given))
+            if original is None or not is_meant(original, call.result.shape):
+                yield call.given.shape, call.result.shape
 
 
 def checks_of_a_trained_copy(probe: ModelProbe) -> list[CheckResult]:

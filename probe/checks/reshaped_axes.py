@@ -11,6 +11,9 @@ RESHAPED = "reshapes_keep_the_order_of_axes"
 _CLAIM = "a reshape joins neighbouring axes or splits one; it exchanges none"
 #: Functions that reshape.
 RESHAPES: Final = frozenset({"view", "reshape", "view_as", "reshape_as"})
+#: Functions that give the axes of a tensor another order, and those that leave it as it is.
+PERMUTES: Final = frozenset({"transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis"})
+PASSES: Final = frozenset({"contiguous", "clone"})
 #: Numbers of axes whose orders are tried.
 _FEWEST_AXES, _MOST_AXES = 2, 5
 
@@ -39,6 +42,16 @@ def axes_are_not_exchanged_by_reshaping(
             )
             return broken(RESHAPED, _CLAIM, words, subject=subject, axes=float(len(before)))
     return held(RESHAPED, _CLAIM, subject=subject)
+
+
+def is_meant(before: Sequence[int], after: Sequence[int]) -> bool:
+    """Return whether a tensor that was permuted could have been reshaped as it was: the mixture was made on purpose.
+
+    Args:
+        before: Its shape before the permutation.
+        after: Its shape in the end.
+    """
+    return prod(before) == prod(after) and _fits(before, after)
 
 
 def exchanged_axes(before: Sequence[int], after: Sequence[int], samples: set[int]) -> tuple[int, ...] | None:

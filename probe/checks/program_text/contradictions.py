@@ -268,7 +268,7 @@ def _rebound(tree: ast.AST) -> Iterator[_Found]:
 def _plateau(tree: ast.AST) -> Iterator[_Found]:
     """A schedule that waits for a plateau is told whether its metric should fall or rise."""
     modes = {
-        name: next((ast.unparse(one.value) for one in value.keywords if one.arg == "mode"), "'min'")
+        name: _mode(value)
         for name, value, _ in assignments(tree)
         if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("ReduceLROnPlateau")
     }
@@ -276,12 +276,20 @@ def _plateau(tree: ast.AST) -> Iterator[_Found]:
     for call in calls_in(tree, "step"):
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         mode = modes.get(ast.unparse(owner).rpartition(".")[2]) if owner is not None else None
-        if mode is None or not call.args:
+        if mode not in ("'min'", "'max'") or not call.args:
             continue
         words = _words_through(call.args[0], known)
         is_cost, is_gain = bool(words & _COSTS), bool(words & _GAINS)
         if is_cost != is_gain and is_cost == (mode == "'max'"):
             yield "formula", f"the schedule has mode={mode} and is given {ast.unparse(call.args[0])}", call.lineno
+
+
+def _mode(call: ast.Call) -> str:
+    """Return the mode that the schedule is given, by name or behind the optimizer; `min` is that of one without."""
+    named = [one.value for one in call.keywords if one.arg == "mode"]
+    is_hidden = any(one.arg is None for one in call.keywords) or any(isinstance(one, ast.Starred) for one in call.args)
+    given = named or call.args[1:2]
+    return "" if is_hidden else ast.unparse(given[0]) if given else "'min'"
 
 
 def _weight(node: ast.expr, known: Mapping[str, ast.expr]) -> tuple[str, bool] | None:

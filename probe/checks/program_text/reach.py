@@ -45,6 +45,14 @@ class Reach:
         self._named: set[str] = set()
         self.files = {file for file, _ in running} or set(trees)
         scopes = [tree for tree in trees.values() if any(_trains(node) for node in _own(tree))]
+        self._class_of = {
+            id(part): node
+            for tree in trees.values()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef)
+            for part in node.body
+            if isinstance(part, Function)
+        }
         units = [(file, node) for file, tree in trees.items() for node in ast.walk(tree) if isinstance(node, _UNITS)]
         self.is_collection = len(scopes) + sum(_trains_itself(node) for _, node in units) >= _COLLECTION
         self._nodes = {id(node) for _, node in units}
@@ -52,6 +60,7 @@ class Reach:
             return
         waiting: list[ast.AST] = [node for file, node in units if self._is_running(file, node)]
         waiting += [node for file, tree in trees.items() if (file, 0) in running for node in _own(tree)]
+        waiting += [self._class_of[id(node)] for node in waiting if id(node) in self._class_of]
         self._nodes = {id(node) for node in waiting}
         self._follow(waiting, [node for _, node in units])
 
@@ -63,18 +72,29 @@ class Reach:
         """Take in what is named by what is waiting, and what that names."""
         others = [node for node in units if id(node) not in self._nodes and not _trains_itself(node)]
         while waiting:
-            for part in ast.walk(waiting.pop()):
+            for part in _named_by(waiting.pop()):
                 if isinstance(part, ast.Name | ast.Attribute):
                     self._named.add(part.id if isinstance(part, ast.Name) else part.attr)
-            reached = [node for node in others if getattr(node, "name", "") in self._named]
+            reached = [node for node in others if getattr(node, "name", "") in self._named and self._is_there(node)]
             methods = [one for node in reached if isinstance(node, ast.ClassDef) for one in node.body]
             reached += [one for one in methods if isinstance(one, Function) and not _trains_itself(one)]
             new = [node for node in reached if id(node) not in self._nodes]
             self._nodes |= {id(node) for node in new}
-            waiting += [node for node in new if not isinstance(node, ast.ClassDef)]
+            waiting += new
+
+    def _is_there(self, node: ast.AST) -> bool:
+        """Return whether a function is no method, or one of a class that belongs to the training."""
+        return id(node) not in self._class_of or id(self._class_of[id(node)]) in self._nodes
 
     def _is_running(self, file: str, node: ast.AST) -> bool:
         return isinstance(node, Function) and any((file, line) in self._running for line in lines_of(node))
+
+
+def _named_by(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes by which a function, or the head of a class, names others."""
+    parts = [*node.bases, *node.keywords, *node.decorator_list] if isinstance(node, ast.ClassDef) else [node]
+    for part in parts:
+        yield from ast.walk(part)
 
 
 _UNITS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

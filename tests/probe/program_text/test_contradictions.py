@@ -81,6 +81,9 @@ def test_what_fits_its_names_is_not(name):
         "loss = F.softplus(pos_dist - neg_dist).mean()",  # of distances the preferred one is the smaller
         "ret = ret * gamma + reward",  # a running sum that scales rewards
         "h1 = self.act(x)\nh2 = self.act(y)",
+        "s = optim.lr_scheduler.ReduceLROnPlateau(o, 'max', patience=5)\ns.step(val_score)",
+        "s = ReduceLROnPlateau(o, **options)\ns.step(val_score)",
+        "s = ReduceLROnPlateau(o, mode)\ns.step(val_score)",
         "x = self.embed(ids) * math.sqrt(self.width)",
         "def broken(:",
     ],

@@ -48,3 +48,29 @@ def test_constants_of_another_file_are_not_judged():
 
 def test_a_program_that_runs_text_is_not_judged():
     assert unread_values({"t.py": "GAMMA = 0.9\nrunpy.run_path('x.py')\n"}) == []
+
+
+VARIANTS = textwrap.dedent(
+    """
+    class Base(nn.Module):
+        def p_losses(self, x, clip_weight):
+            return x.sum()
+    class Used(Base):
+        def __init__(self):
+            self.one = nn.Linear(3, 3)
+        def forward(self, x):
+            return self.p_losses(self.one(x), 1)
+    class Unused(Base):
+        def __init__(self):
+            self.norm = nn.LayerNorm(3)
+        def p_losses(self, x, mask):
+            return x.mean()
+    Used()(x).backward()
+    """
+)
+
+
+def test_methods_of_a_class_that_nothing_names_are_not_judged_though_others_have_their_name():
+    sources = {"t.py": VARIANTS, "other.py": VARIANTS.replace("Used()(x).backward()", "")}
+    found = unread_values(sources, running=frozenset({("t.py", 0)}))
+    assert {one.name for one in found} == {"clip_weight"}

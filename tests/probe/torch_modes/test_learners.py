@@ -4,6 +4,9 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from mindscope.storage import open_store
+from mindscope.watching import run_script
+
 GAN = """
 generator, discriminator = net(3, 6, 2), net(2, 6, 1)
 of_g = torch.optim.Adam(generator.parameters(), 1e-2)
@@ -312,3 +315,33 @@ def test_what_a_function_keeps_of_its_locals_stays_as_it_is(run_alike):
     assert losses == [["rate", "width"]]
     for site in ("actor.weight", "critic.weight"):
         assert store.series(found.id, site, "gradient/std").values.size == 4
+
+
+DELAYED = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+actor, critic = nn.Linear(4, 4), nn.Linear(4, 1)
+of_actor, of_critic = torch.optim.Adam(actor.parameters(), 1e-3), torch.optim.Adam(critic.parameters(), 1e-3)
+for step in range(60):
+    states = torch.randn(8, 4)
+    of_critic.zero_grad()
+    (critic(states) - 1).square().mean().backward()
+    of_critic.step()
+    if step % 2:
+        of_actor.zero_grad()
+        (-critic(actor(states)).mean()).backward()
+        of_actor.step()
+"""
+
+
+def test_an_actor_between_the_recorded_steps_rests_and_is_not_called_frozen(tmp_path):
+    """Steps go critic, critic, actor; where every third is recorded, all records are the critic's."""
+    (tmp_path / "train.py").write_text(DELAYED)
+    (tmp_path / "every.yaml").write_text("every: 3\n")
+    assert run_script(tmp_path / "train.py", [], store=tmp_path / "runs", config=tmp_path / "every.yaml") == 0
+    with open_store(tmp_path / "runs") as store:
+        found = store.find_run("latest")
+        told = store.series(found.id, "", "scalar/learner/stepped")
+        assert set(told.values[-8:].tolist()) == {told.values[-1]}
+        assert "frozen_parameter" not in {one.cause for one in store.findings(found.id)}

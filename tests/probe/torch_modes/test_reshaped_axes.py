@@ -33,6 +33,8 @@ trained = [model]
         ("found.reshape(len(x), 64, 24)", "broken"),
         ("found.permute(0, 2, 3, 1).reshape(len(x), 64, 24)", "held"),
         ("found.flatten(2).transpose(1, 2)", "held"),
+        # the option `mix` of a published forecaster: what has the right order is permuted, then joined
+        ("found.flatten(2).mT.contiguous().transpose(1, 2).contiguous().view(len(x), 64, 24)", "held"),
     ],
 )
 def test_places_of_a_picture(run_alike, places, outcome):
