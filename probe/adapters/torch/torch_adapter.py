@@ -34,6 +34,7 @@ from .torch_operators import TorchTracer
 from .torch_parameters import TorchView, describe, optimizer_infos
 from .torch_patches import add_listener, remove_listener, wake_listener
 from .torch_ranks import watch_ranks
+from .torch_raw_tensors import FirstStep
 from .torch_reached import ReachedParameters
 from .torch_rehearsal import Rehearsal
 from .torch_resting import RestingNetworks
@@ -186,9 +187,15 @@ class TorchAdapter:
             self._handles.append(tracer)
         hooks.watch_inside(sites, named)
         self._join_the_ranks(recorder)
+        self._listen(training, guard)
+
+    def _listen(self, training: TorchTraining, guard: Guard) -> None:
         self._listener = listener = GuardedListener(training, guard)
         add_listener(listener)
-        recorder.due.subscribe(lambda: wake_listener(listener, not recorder.current.is_idle), of=frozenset())
+        current = self._recorder.current
+        self._recorder.due.subscribe(
+            lambda: wake_listener(listener, training.writes_weights or not current.is_idle), of=frozenset()
+        )
 
     def detach(self) -> None:
         """Remove every hook."""
@@ -214,7 +221,7 @@ class TorchAdapter:
 
     def structure(self) -> Structure:
         """Return the modules in the order of their first calls, all parameters, and the optimizers."""
-        named = ((site, getattr(module, name)) for site, module, name in owners_of(self._module_sites.modules))
+        named = ((site, module._parameters[name]) for site, module, name in owners_of(self._module_sites.modules))
         optimizers = self.view.optimizers
         return structure_of(
             self._order, named, optimizer_infos(optimizers), groups=groups_of(optimizers), describe=describe
@@ -263,6 +270,11 @@ class TorchAdapter:
         self._recorder.expects_activations = False
         self._guard(self._training.forward_came_before)()
         self._listener.gradients_asked(roots, inputs)
+
+    def first_step_came_before(self, first: FirstStep) -> None:
+        """Record a step that was over before the hooks were attached."""
+        self._recorder.expects_activations = False
+        self._guard(self._training.first_step_came_before)(first)
 
     def closure_evaluated(self, optimizer: torch.optim.Optimizer) -> None:
         """Note the first closure evaluation of an optimizer step that began before `attach`."""

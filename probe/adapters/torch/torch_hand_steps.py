@@ -15,6 +15,7 @@ from ...recording.recorder import Recorder
 from ..step_lifecycle import StepLifecycle
 from .process_objects import objects_of
 from .torch_parameters import TorchView
+from .torch_raw_tensors import FirstStep
 from .torch_sites import owners_of
 from .torch_tensors import PLAIN, is_remote, local_part
 
@@ -60,6 +61,11 @@ class HandSteps:
             self._has_optimizer = _is_any_optimizer_of(self._view.parameters)
         return not self._has_optimizer
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether steps are closed here, which needs every forward and backward pass to be seen, idle or not."""
+        return self._has_stepped and not self._view.optimizers and not self._lifecycle.is_told_of_steps
+
     def forward_begins(self) -> bool:
         """Close the step if the weights are others than at the last forward; return whether they are."""
         now = self._state()
@@ -78,6 +84,21 @@ class HandSteps:
         if self._passes == _MOST_PASSES and not self._has_stepped:
             self._tell()
 
+    def repeat(self, first: FirstStep) -> None:
+        """Record a step that was over before anything was watched, on its copies; then watch the tensors themselves."""
+        self._lifecycle.forward_opens(counts=True)
+        self._lifecycle.backward_begins(lambda: first.loss)
+        self._lifecycle.step_comes()
+        with torch.no_grad():
+            for name, copied in first.model.tensors.items():
+                copied.copy_(first.tensors[name])
+        self._lifecycle.step_passed()
+        first.model.take(first.tensors)
+
+    def idle_pass(self) -> None:
+        """Count a backward pass of a step of which nothing is recorded."""
+        self._passes += 1
+
     def concerns(self, tensors: Iterable[object]) -> bool:
         """Return whether any of these is a weight that the last forward used."""
         known = {number for number, _, _ in self._before}
@@ -92,6 +113,7 @@ class HandSteps:
 
     def _close(self) -> None:
         self._passes, self._has_stepped = 0, True
+        self._recorder.due.mark_steps()  # the forward of an idle step shows that the one before is over
         self._lifecycle.step_passed()
 
     def _state(self) -> list[tuple[int, int, list[float]]]:

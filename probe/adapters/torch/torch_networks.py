@@ -35,10 +35,17 @@ class Program(torch.nn.Module):  # type: ignore[misc]  # torch is untyped where 
     """The networks of a script that are trained, as one model that only lists its parts.
 
     A name with dots, such as `agent.actor`, leads through a list of its own.
+
+    Args:
+        networks: Those networks, by the names of the script's variables.
+        tensors: What a script without networks trains, by the names of its variables.
     """
 
-    def __init__(self, networks: Mapping[str, torch.nn.Module]) -> None:
+    def __init__(
+        self, networks: Mapping[str, torch.nn.Module], tensors: Mapping[str, torch.Tensor] | None = None
+    ) -> None:
         super().__init__()
+        self._parameters.update(tensors or {})
         for name, network in networks.items():
             first, _, rest = name.partition(".")
             if not rest or first in networks:  # a part of a network that does not list it has a name of its own
@@ -49,9 +56,19 @@ class Program(torch.nn.Module):  # type: ignore[misc]  # torch is untyped where 
                 self.add_module(first, Program(inner))
 
     @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The tensors that no network holds."""
+        return dict(self._parameters)
+
+    def take(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Hold these tensors in the place of those of the same names."""
+        self._parameters.update(tensors)
+
+    @property
     def training(self) -> bool:
-        """Whether any network is in training mode; the script switches them one by one."""
-        return any(network.training for network in self.__dict__.get("_modules", {}).values())
+        """Whether any network is in training mode; the script switches them one by one. Tensors always are."""
+        networks = self.__dict__.get("_modules", {})
+        return not networks or any(network.training for network in networks.values())
 
     @training.setter
     def training(self, mode: bool) -> None:
@@ -105,7 +122,12 @@ class KnownOptimizers:
 
 def parameter_ids(optimizer: Optimizer) -> set[int]:
     """Return the ids of all parameters that the optimizer steps."""
-    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    return set(map(id, held_by((optimizer,))))
+
+
+def held_by(optimizers: Iterable[Optimizer]) -> list[torch.Tensor]:
+    """Return all parameters that these optimizers step."""
+    return [parameter for one in optimizers for group in one.param_groups for parameter in group["params"]]
 
 
 def _announce(original: Callable[..., object]) -> Callable[..., object]:
@@ -237,6 +259,16 @@ def tensors_in_sight(ids: set[int]) -> dict[str, torch.Tensor]:
     return found
 
 
+def names_of_tensors(ids: set[int]) -> dict[int, list[str]]:
+    """Return all names under which variables lead to the tensors with these ids, those of running functions too."""
+    found: dict[int, list[str]] = {}
+    for frame in _frames():
+        for name, value in _leads(_variables(frame)):
+            if isinstance(value, torch.Tensor) and id(value) in ids:
+                found.setdefault(id(value), []).append(name)
+    return found
+
+
 def networks_holding(ids: set[int]) -> dict[str, torch.nn.Module]:
     """Return the outermost modules of the process that hold any of these parameters.
 
@@ -286,7 +318,9 @@ def _callable(name: str, module: torch.nn.Module, ids: set[int]) -> Iterator[tup
 
 def kind_of(model: torch.nn.Module) -> str:
     """Return the class of the model for people; of a list of ours the names of its networks."""
-    return ", ".join(dict(model.named_children())) if isinstance(model, Program) else type(model).__name__
+    if isinstance(model, Program):
+        return ", ".join([*dict(model.named_children()), *model.tensors])
+    return type(model).__name__
 
 
 def _ids_if_any(module: torch.nn.Module) -> set[int]:

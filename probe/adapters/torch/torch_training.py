@@ -31,6 +31,7 @@ from .torch_operators import TorchTracer
 from .torch_parameters import TorchView
 from .torch_patches import calling_place, current_graph_task_id, is_first_of_two
 from .torch_ranks import TorchRanks
+from .torch_raw_tensors import FirstStep, renew
 from .torch_sites import ModuleSites, parameters_of
 from .torch_targets import TorchTargets
 from .torch_tensors import only_plain, only_scalar
@@ -239,8 +240,16 @@ class TorchTraining:
     def end(self) -> None:
         """Close the last step of a training that writes its weights itself."""
         self.kind.remove()
-        if not self._view.optimizers and not self._current.is_idle and self._hand_steps.is_watching:
+        if not self._view.optimizers and self._hand_steps.is_watching:
+            was_idle = self._current.is_idle
             self._hand_steps.end()
+            if was_idle:
+                self._recorder.record_last_loss()
+
+    @property
+    def writes_weights(self) -> bool:
+        """Whether the script steps without an optimizer, so that its backward passes show where idle steps end."""
+        return self._hand_steps.is_closing
 
     def forward_begins(self, called: Any = None) -> None:
         """Note that the model is called.
@@ -275,15 +284,21 @@ class TorchTraining:
         self._look_at_weights()
         self.lifecycle.forward_opens(counts=True)
 
+    def first_step_came_before(self, first: FirstStep) -> None:
+        """Record a step that was over before the hooks were attached."""
+        self._hand_steps.repeat(first)
+
     def _look_at_weights(self) -> None:
         """Close the step before if the training has moved the weights itself, and take in tensors that replace them."""
-        if self._hand_steps.is_watching and not self._current.is_idle:
+        if self._hand_steps.is_watching:
             self._changes.weights_may_be_others()
             self._hand_steps.forward_begins()
 
     def backward_begins(self, roots: Any) -> None:
         """Note that a backward pass of the process starts from these tensors."""
+        self._look_at_tensors(roots)
         if (current := self._current).is_idle:
+            self._idle_pass(roots)
             return
         if self.opening.was_compiled:  # of that forward only this is known
             self._module_sites.is_compiled = True
@@ -305,6 +320,18 @@ class TorchTraining:
             self.kind.backward_begins(only_scalar(roots))
         if len(self._view.optimizers) > 1:
             self._learners.backward_begins()
+
+    def _look_at_tensors(self, roots: Any) -> None:
+        """Do what a forward does of a training without an optimizer, of which no forward is seen."""
+        if self._unseen and not self._view.optimizers and not is_aside():
+            renew(self._model, roots)
+            self._look_at_weights()
+
+    def _idle_pass(self, roots: Any) -> None:
+        """Count a pass that is not recorded, where the weights that it moves show the end of its step."""
+        if self.writes_weights:
+            self._hand_steps.idle_pass()
+            self.backward_unrecorded(roots)
 
     def backward_unrecorded(self, roots: Any) -> None:
         """Keep the loss of an idle step until the next one; a run ends with the loss of its last step."""
@@ -328,9 +355,11 @@ class TorchTraining:
         current = self._current
         if self.kind.is_looking:
             self.kind.gradients_asked(given, create_graph=create_graph)
-        if current.is_idle or is_aside() or current.thread != get_ident() or only_plain(roots) is None:
+        is_idle = current.is_idle and not self.writes_weights
+        if is_idle or is_aside() or current.thread != get_ident() or only_plain(roots) is None:
             return
         if not self._view.optimizers and self._hand_steps.is_watching:
+            self._look_at_tensors(given)
             if self._hand_steps.concerns(given):
                 self.backward_begins(roots)
         elif not current.saw_backward and any(

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
 from typing import TypeVar
@@ -31,6 +31,7 @@ from .torch_networks import (
     trained_with,
 )
 from .torch_patches import EarlyLosses, add_listener, remove_listener
+from .torch_raw_tensors import RawTensors, leaves_of, listed, names_of_loose, tensors_in
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -102,6 +103,7 @@ class TorchFinder:
         self._steps_alone = self._followed = 0
         self._looked_with: frozenset[int] = frozenset()
         self._optimizers, self._early = KnownOptimizers(), (EarlyCalls(), EarlyLosses())
+        self._raw = RawTensors(self._optimizers)
         self._closures = register_optimizer_step_pre_hook(self._look_into_closure)
         self._handles = [
             register_module_forward_pre_hook(self._look_at_module),
@@ -128,20 +130,30 @@ class TorchFinder:
     @_kept_from_the_script
     def backward_begins(self, roots: object) -> None:
         """Take the model that was called before this backward pass, if none is found yet."""
-        if self._adapter is None and (trained := self._trained_now()) is not None:
+        if self._adapter is not None:
+            return
+        if (trained := self._trained_now()) is not None:
             self._watch(trained).backward_begins_late(roots)
+        elif (adapter := self._raw_trained(roots, lambda: leaves_of(roots))) is not None:
+            adapter.backward_begins_late(roots)
 
     @_kept_from_the_script
     def gradients_asked(self, roots: object, inputs: object, _create_graph: bool) -> None:
         """Take the model that was called before, if gradients of parameters of its own are asked for."""
-        if self._adapter is None and (module := self._awaited()) is not None:
-            asked = {id(one) for one in (inputs if isinstance(inputs, list | tuple) else (inputs,))}
-            if not asked.isdisjoint(ids_of(module)):
-                adapter = self._take(module)
-                adapter.gradients_asked_late(roots, inputs)
+        if self._adapter is not None:
+            return
+        asked = tensors_in(inputs)
+        if (module := self._awaited()) is not None:
+            if not ids_of(module).isdisjoint(map(id, asked)):
+                self._take(module).gradients_asked_late(roots, inputs)
+        elif (adapter := self._raw_trained(roots, lambda: [one for one in asked if one.is_leaf])) is not None:
+            adapter.gradients_asked_late(roots, inputs)
 
+    @_kept_from_the_script
     def gradients_given(self, inputs: object, gradients: object) -> None:
-        """Do nothing; the adapter listens for itself."""
+        """Note the gradients of tensors that may turn out to be trained; the adapter listens for itself."""
+        if self._adapter is None:
+            self._raw.pass_ends(inputs, gradients)
 
     def fail(self, error: Exception) -> None:
         """Look for no model any more, because this was raised; the training goes on."""
@@ -153,8 +165,11 @@ class TorchFinder:
     def backward_unrecorded(self, roots: object) -> None:
         """Do nothing; a finder does not sleep."""
 
+    @_kept_from_the_script
     def backward_ends(self) -> None:
-        """Do nothing; the adapter listens for itself."""
+        """Note the gradients of tensors that may turn out to be trained; the adapter listens for itself."""
+        if self._adapter is None:
+            self._raw.pass_ends()
 
     def around_backward(self, _roots: object) -> Sequence[AbstractContextManager[object]]:
         """Return no contexts."""
@@ -173,7 +188,9 @@ class TorchFinder:
         """Return a description of what was trained beside the found model; empty where nothing is known."""
         if self.failure and not self._recorded:
             return f"the model that is trained could not be taken up ({self.failure}); nothing was recorded"
-        if self._adapter is None or not self._elsewhere:
+        if self._adapter is None:
+            return self._raw.unmoved()
+        if not self._elsewhere:
             return ""
         others = ", ".join(
             f"{words} ({count} times)" if count > 1 else words for words, count in self._elsewhere.items()
@@ -212,6 +229,16 @@ class TorchFinder:
         self._looked_with = makers
         return trained_in_sight(self._optimizers)
 
+    def _raw_trained(self, roots: object, leaves: Callable[[], Iterable[torch.Tensor]]) -> TorchAdapter | None:
+        """Return the adapter of tensors of no module that this pass trains, or shows to be trained; None of others."""
+        if (trained := self._raw.held(leaves)) is not None:
+            return self._watch(trained)
+        if self._is_hasty or (first := self._raw.pass_begins(roots, leaves)) is None:
+            return None
+        adapter = self._watch(first.trained)
+        adapter.first_step_came_before(first)
+        return adapter
+
     def _trained_with(self, module: torch.nn.Module) -> TrainedModel:
         return TrainedModel(module) if self._is_hasty else trained_with(module, self._optimizers)
 
@@ -229,6 +256,7 @@ class TorchFinder:
             is_called_unseen=trained.is_called_unseen,
         )
         self._waiting = []
+        self._raw.forget()
         remove_listener(self)
         self._found(self._adapter)
         self._recorded.append(kind_of(trained.model))
@@ -319,17 +347,27 @@ class TorchFinder:
             if model is not None:
                 self._take(model)
         known = set() if self._adapter is None else {id(parameter) for parameter in self._adapter.model.parameters()}
-        others = sum(id(parameter) not in known for parameter in stepped)
+        others = [parameter for parameter in stepped if id(parameter) not in known]
         if others:
-            watched = "no model" if self._adapter is None else type(self._adapter.model).__name__
+            watched = "no model" if self._adapter is None else kind_of(self._adapter.model)
             _log.warning(
-                "%d of the %d parameters that %s steps belong to other modules than the watched one (%s); "
-                "call mindscope.watch in the script to choose the model",
-                others,
+                "%d of the %d parameters that %s steps are not watched (watched is %s): %s",
+                len(others),
                 len(stepped),
                 type(optimizer).__name__,
                 watched,
+                _remedy(others),
             )
+
+
+def _remedy(others: Sequence[torch.Tensor]) -> str:
+    """Return where these parameters belong, and how they are recorded."""
+    loose = names_of_loose(others)
+    in_modules = "other modules have them; call mindscope.watch in the script to choose the model"
+    if not loose:
+        return in_modules
+    words = f"no Module has {listed(loose)}; to record them, make them nn.Parameter of a Module that the script trains"
+    return words if len(loose) == len(others) else f"{words}; {in_modules.replace('them', 'the others', 1)}"
 
 
 def _has_ranks() -> bool:
