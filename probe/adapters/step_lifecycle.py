@@ -52,12 +52,14 @@ class Passes:
     Attributes:
         counts: Passes by the optimizer's id; none while steps are idle.
         cleared: Ids of the optimizers whose gradients were cleared before the newest pass.
+        total: All passes so far, those of idle steps left out.
     """
 
     def __init__(self, view: GradientView) -> None:
         self._view = view
         self.counts: dict[int, int] = {}
         self.cleared: set[int] = set()
+        self.total = 0
         self._left: dict[int, float] = {}
         self._used = 0
 
@@ -67,6 +69,7 @@ class Passes:
         Args:
             begins_step: Whether it is the first since a step, and none is declared to be summed.
         """
+        self.total += 1
         if begins_step:
             self._left = self._held() if self._view.has_gradients() else {}
         elif self._left:

@@ -7,13 +7,14 @@ pass came before.
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import torch
 
 from ...recording.recorder import Recorder
 from ..step_lifecycle import StepLifecycle
 from .process_objects import objects_of
+from .torch_networks import kind_of
 from .torch_parameters import TorchView
 from .torch_raw_tensors import FirstStep
 from .torch_sites import owners_of
@@ -23,8 +24,9 @@ _log = logging.getLogger(__name__)
 #: Parameters that are looked at before a forward, and values of each, evenly spread: a step that moves none of them
 #: moves next to nothing. Our choice.
 _MOST_PROBES, _VALUES = 8, 32
-#: Backward passes without a step after which the user is told.
-_MOST_PASSES: Final = 20
+#: Backward passes without a step after which the user is told; and where an optimizer is there and the gradients are
+#: not cleared, so that they may be meant to add up. Our choice.
+_MOST_PASSES, _MOST_SUMMED = 20, 256
 
 
 class HandSteps:
@@ -49,8 +51,8 @@ class HandSteps:
         self._recorder, self._view, self._lifecycle, self._modules = recorder, view, lifecycle, modules
         self._probes: list[tuple[Any, str]] = []
         self._before: list[tuple[int, int, list[float]]] = []
-        self._passes = 0
-        self._has_stepped = False
+        self._passes = self._unstepped = self._cleared = 0
+        self._has_stepped = self._is_told = False
 
     @property
     def is_watching(self) -> bool:
@@ -81,7 +83,20 @@ class HandSteps:
         """Record the gradients, which the training may clear before anything else is seen of it."""
         self._passes += 1
         self._lifecycle.step_comes()
-        if self._passes == _MOST_PASSES and not self._has_stepped:
+
+    def unstepped_pass(self) -> None:
+        """Note that a backward pass came before any step, and tell when there are too many.
+
+        Gradients that are cleared before the next pass were used by nobody.
+        """
+        passes = self._lifecycle.passes
+        if passes.total == self._unstepped or self._is_told:  # a pass of something else
+            return
+        self._unstepped = passes.total
+        self._cleared += bool(passes.cleared)
+        is_wasted = not self._has_optimizer or self._cleared >= _MOST_PASSES // 2
+        if self._unstepped >= (_MOST_PASSES if is_wasted else _MOST_SUMMED):
+            self._is_told = True
             self._tell()
 
     def repeat(self, first: FirstStep) -> None:
@@ -125,13 +140,14 @@ class HandSteps:
         return [(id(one), one._version, _values(one)) for one in held if one is not None]
 
     def _tell(self) -> None:
-        kind = type(self._modules[""]).__name__
+        kind = kind_of(self._modules[""])
         reason = (
-            f"{_MOST_PASSES} backward passes of {kind} were seen and no step: no optimizer of torch has stepped it, "
+            f"{self._unstepped} backward passes of {kind} were seen and no step: no optimizer of torch has stepped it, "
             "and its parameters are as they were; is optimizer.step() called, on an optimizer of these very parameters?"
         )
         _log.warning("%s", reason)
-        self._recorder.event("no_step", "", passes=_MOST_PASSES, reason=reason)
+        self._recorder.event("no_step", "", passes=self._unstepped, reason=reason)
+        self._recorder.forward_begins()  # closes the micro-step, so that the rules hear of it now
 
 
 def _is_any_optimizer_of(parameters: Iterable[Any]) -> bool:

@@ -348,6 +348,8 @@ class TorchTraining:
                 self._learners.backward_ends(self._current.root)
             elif not self._view.optimizers and self._current.saw_backward and self._hand_steps.is_watching:
                 self._hand_steps.backward_ends()
+            if not self._current.has_recorded:
+                self._hand_steps.unstepped_pass()
 
     def gradients_asked(self, roots: Any, inputs: Any, create_graph: bool = False) -> None:
         """Note that gradients of a value are asked for, without a backward pass that adds them to the parameters'."""

@@ -130,3 +130,57 @@ def test_twenty_backward_passes_without_a_step_are_told_at_once(tmp_path, caplog
     with caplog.at_level(logging.WARNING):
         assert run_script(tmp_path / "train.py", [], store=tmp_path / "runs") == 0
     assert "20 backward passes of Linear were seen and no step" in caplog.text
+
+
+LIVE = """
+import sys, time, torch
+from mindscope.storage import open_store
+model = torch.nn.Linear(3, 2)
+optimizer = {optimizer}
+for _ in range(20):
+    model.zero_grad()
+    model{call}(torch.ones(2, 3)).sum().backward()
+store = open_store({store!r})
+for _ in range(100):
+    found = [one.cause for one in store.findings(store.find_run("latest").id)]
+    if "missing_optimizer_step" in found:
+        break
+    time.sleep(0.05)
+print("while it runs:", found)
+"""
+
+
+_UNUSED = "torch.optim.SGD(model.parameters(), 0.1)"
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "call"),
+    [("None", ""), (_UNUSED, ""), (_UNUSED, ".forward")],
+    ids=["no optimizer", "an optimizer", "an optimizer and forwards unseen"],
+)
+def test_twenty_passes_whose_gradients_nobody_uses_are_a_finding_while_the_script_runs(
+    tmp_path, caplog, capsys, optimizer, call
+):
+    store = str(tmp_path / "runs")
+    (tmp_path / "train.py").write_text(LIVE.format(optimizer=optimizer, store=store, call=call))
+    with caplog.at_level(logging.WARNING):
+        assert run_script(tmp_path / "train.py", [], store=store) == 0
+    assert "20 backward passes of Linear were seen and no step" in caplog.text
+    assert "missing_optimizer_step" in capsys.readouterr().out
+
+
+def test_gradients_that_add_up_for_an_optimizer_may_do_so_for_more_than_twenty_passes(run_alike, caplog):
+    text = """
+model = net(3, 1)
+trained, optimizer = [model], torch.optim.SGD(model.parameters(), 0.01)
+for _ in range(steps):
+    for _ in range(32):
+        loss = model(torch.randn(4, 3)).pow(2).mean()
+        loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    with caplog.at_level(logging.WARNING):
+        store, found, _ = run_alike(text)
+    assert "and no step" not in caplog.text
+    assert not store.events(found.id, kind="no_step")
