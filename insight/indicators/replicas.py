@@ -44,6 +44,13 @@ def alone(event: Event) -> list[int]:
     return found
 
 
+def wrote(event: Event) -> list[int]:
+    """Return the ranks on which something other than a step has written weights, while on others nothing has."""
+    counts = numbers(event, "wrote")
+    found = [rank for rank, count in enumerate(counts) if count > 0]
+    return found if len(found) < len(counts) and all(count == count for count in counts) else []
+
+
 def dropped(event: Event) -> list[int]:
     """Return the ranks without a share in a reduction in which all others have equal shares."""
     found = shares(event)

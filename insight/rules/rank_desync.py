@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ...storage import ROOT_SITE, Event, Finding, Json
 from ..context.step_context import StepContext
 from ..event_fields import number, numbers, ranks, words
-from ..indicators.replicas import alone, is_corrupted, is_unreduced
+from ..indicators.replicas import alone, is_corrupted, is_unreduced, wrote
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
 
@@ -67,7 +67,8 @@ def check(context: StepContext, memory: _RankDesyncState) -> Iterator[Finding]:
 
     Replicas that start equal and apply equal gradients stay equal to the last bit. So the first exchange in which their
     checksums differ is a fact, and nothing is estimated. The finding names the rank that differs from the majority; of
-    two ranks the one that applies its own gradient alone, and both if none does. The rule also fires when a reduced
+    two ranks it names both, and puts the fault on the one that shows it in its own records: something other than a step
+    wrote to its weights, or it applies its own gradient alone. The rule also fires when a reduced
     gradient is rank 0's own: it was not reduced at all. Broadcast the parameters before the first step, and make every
     rank take part in every reduction.
     """
@@ -89,9 +90,11 @@ def check(context: StepContext, memory: _RankDesyncState) -> Iterator[Finding]:
 
 
 def _differ(context: StepContext, event: Event, quantity: str, since: int, lonely: list[int]) -> Finding:
-    odd, sites, by_rank = ranks(event, "odd") or lonely, words(event, "sites"), words(event, "by_rank")
+    odd, sites, by_rank = ranks(event, "odd"), words(event, "sites"), words(event, "by_rank")
+    written = wrote(event) if quantity == "parameters" else []
     at = number(event, "at")
-    difference = _difference(ranks(event, "odd"), lonely, by_rank)
+    difference = _difference(odd, written, lonely, by_rank)
+    blamed = odd or written or lonely
     first = (
         "the ranks differed before the first step: they were never made equal"
         if at == 0 and quantity == "parameters"
@@ -103,7 +106,7 @@ def _differ(context: StepContext, event: Event, quantity: str, since: int, lonel
         {"ranks": len(by_rank), "different_values": len(set(by_rank)), "sites": len(sites), "at": at},
         first_step=since,
         position=0,
-        rank=odd[0] if odd else None,
+        rank=blamed[0] if blamed else None,
         explanation=f"the {quantity} differ between ranks at step {at:.0f}: {difference}"
         + (f", first at {sites[0]}" if sites else "")
         + (f"; {first}" if first else ""),
@@ -112,15 +115,21 @@ def _differ(context: StepContext, event: Event, quantity: str, since: int, lonel
     )
 
 
-def _difference(odd: list[int], lonely: list[int], by_rank: list[str]) -> str:
-    """Return which ranks differ, by majority, else by what a rank was seen to do, else all of them."""
+def _difference(odd: list[int], written: list[int], lonely: list[int], by_rank: list[str]) -> str:
+    """Return which ranks differ, by majority, else all of them, and what a rank was seen to do."""
     if odd:
-        return f"rank {', '.join(map(str, odd))} differs"
+        return f"rank {_listed(odd)} differs"
+    is_pair = len(by_rank) == 2
+    values = "ranks 0 and 1 differ from each other" if is_pair else f"{len(set(by_rank))} different values on the ranks"
+    if written:
+        return f"{values}, and something that is no optimizer step wrote to the weights of rank {_listed(written)}"
     if lonely:
-        return f"rank {', '.join(map(str, lonely))} applies its own gradient alone"
-    if len(by_rank) == 2:
-        return "ranks 0 and 1 differ from each other, and nothing tells which of them is right"
-    return f"{len(set(by_rank))} different values on the ranks"
+        return f"{values}, and rank {_listed(lonely)} applies its own gradient alone"
+    return f"{values}, and nothing tells which of them is right" if is_pair else values
+
+
+def _listed(several: list[int]) -> str:
+    return ", ".join(map(str, several))
 
 
 def _part(context: StepContext, sites: list[str]) -> str:

@@ -10,7 +10,7 @@ from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
 from ..context.optimizer_state import is_bit_flip
 from ..context.step_context import Excess, Lookahead, SkipWindow, StepContext
 from ..event_fields import as_number, items, number, numbers, ranks, words
-from ..indicators.replicas import is_corrupted
+from ..indicators.replicas import is_corrupted, wrote
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..running_statistics import Streak
@@ -149,7 +149,8 @@ def check(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[
     The rule fires when replicas that were equal differ in a single tensor, or in few, on one rank. A reduction that a
     rank missed changes every parameter; a flipped bit, a stray write or a faulty device changes one (Dixit et al. 2021,
     arXiv:2102.11245; He et al. 2023, "Understanding and mitigating hardware failures in deep learning training"). With
-    two ranks nobody can tell which of them is right.
+    two ranks the finding names both; which of them is right is known where something other than a step was seen to
+    write to the weights of one of them.
 
     A single process shows it too: one element moves once, alone, farther than its optimizer can move anything, or is
     written between two steps, or one element of the optimizer's state does not follow from the state before. A device
@@ -175,18 +176,25 @@ def check(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[
 
 
 def _differ(context: StepContext, memory: _SilentDataCorruptionState, event: Event, sites: list[str]) -> Finding:
-    odd = ranks(event, "odd")
+    odd, written = ranks(event, "odd"), wrote(event)
+    blamed = odd or written
     return context.finding(
         sites[0] if len(sites) == 1 else ROOT_SITE,
         "weight/l2_norm",
         {"tensors": len(sites), "ranks_that_differ": len(odd), "at": number(event, "at"), "equal_at": memory.equal_at},
-        first_step=_since(memory, event) if odd else int(number(event, "at")),
+        first_step=_since(memory, event) if blamed else int(number(event, "at")),
         position=0,
-        rank=odd[0] if odd else None,
+        rank=blamed[0] if blamed else None,
         explanation=f"{', '.join(sites[:3])} {'differs' if len(sites) == 1 else 'differ'} "
-        + (f"on rank {odd[0]} from the other ranks" if odd else "between the two ranks")
+        + (
+            f"on rank {odd[0]} from the other ranks"
+            if odd
+            else f"between {'ranks 0 and 1' if len(words(event, 'by_rank')) == 2 else 'ranks'}"
+        )
         + f" at step {number(event, 'at'):.0f}, while all other parameters are equal; "
-        "a missing reduction would change all of them",
+        "a missing reduction would change all of them"
+        + (f"; on rank {written[0]} something that is no optimizer step wrote to weights" if written else "")
+        + ("" if blamed else "; nothing tells which of them is right"),
         advice="compare the tensor element by element between the ranks; look for code that writes to it on one "
         "rank only; if there is none, test that host's memory and device, and go back to an earlier checkpoint",
         confidence=0.9,

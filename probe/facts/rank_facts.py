@@ -22,7 +22,7 @@ from ..quantities.step_clock import PHASES
 _Numbers = NDArray[np.float64]
 #: Names of the times, in seconds a step.
 TIMES: Final = (*PHASES, "communication")
-_HEAD: Final = 5
+_HEAD: Final = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +39,7 @@ class RankMessage:
         gradients: `(n,)` checksums of the gradients that the optimizer is about to apply.
         reduced: `(n, 2)` their projections.
         local: `(n, 2)` projections of what this rank's backward passes found.
+        written: How many weights something other than a step has changed since the last message.
     """
 
     structure: float
@@ -50,10 +51,11 @@ class RankMessage:
     gradients: _Numbers
     reduced: _Numbers
     local: _Numbers
+    written: float = 0.0
 
     def encode(self) -> bytes:
         """Encode the message as bytes."""
-        head = np.array([self.structure, self.batch, self.random_state, self.clip, self.parameters.size])
+        head = np.array([self.structure, self.batch, self.random_state, self.clip, self.written, self.parameters.size])
         tables = (self.parameters, self.gradients, self.reduced.reshape(-1), self.local.reshape(-1))
         return np.concatenate([head, self.times, *tables]).astype("<f8").tobytes()
 
@@ -64,7 +66,7 @@ class RankMessage:
         head, count = numbers[:_HEAD].tolist(), int(numbers[_HEAD - 1])
         cuts = np.cumsum([_HEAD, len(TIMES), count, count, PROJECTIONS * count])
         _, times, parameters, gradients, reduced, local = np.split(numbers, cuts)
-        structure, batch, random_state, clip = head[: _HEAD - 1]
+        structure, batch, random_state, clip, written = head[: _HEAD - 1]
         return cls(
             structure=structure,
             batch=batch,
@@ -75,6 +77,7 @@ class RankMessage:
             gradients=gradients,
             reduced=reduced.reshape(count, PROJECTIONS),
             local=local.reshape(count, PROJECTIONS),
+            written=written,
         )
 
 
@@ -247,7 +250,8 @@ def rank_facts(step: int, messages: _Messages, sites: Sequence[str]) -> Iterator
     alike = [message if message is not None and message.structure == own.structure else None for message in messages]
     for quantity in ("parameters", "gradients"):
         tables = [None if message is None else getattr(message, quantity) for message in alike]
-        yield from _checksums(step, quantity, [_number(table) for table in tables], _apart(tables, sites))
+        wrote: list[Json] = [None if message is None else _json(message.written) for message in messages]
+        yield from _checksums(step, quantity, [_number(table) for table in tables], _apart(tables, sites), wrote)
     yield from _checksums(
         step, "local_gradients", [None if message is None else _number(message.local) for message in alike]
     )
@@ -270,7 +274,7 @@ def _apart(tables: Sequence[_Numbers | None], sites: Sequence[str]) -> list[str]
 
 
 def _checksums(
-    step: int, quantity: str, values: Sequence[float | None], apart: Sequence[str] = ()
+    step: int, quantity: str, values: Sequence[float | None], apart: Sequence[str] = (), wrote: Sequence[Json] = ()
 ) -> Iterator[tuple[str, dict[str, Json]]]:
     known = [value for value in values if value is not None]
     if len(known) < 2:
@@ -285,6 +289,7 @@ def _checksums(
             "is_equal": len(set(known)) == 1,
             "odd": _odd(values),
             "sites": list(apart[:_MOST_SITES]),
+            "wrote": list(wrote),
         },
     )
 

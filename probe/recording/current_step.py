@@ -38,17 +38,18 @@ class CurrentStep:
             quantity of these hooks is due.
         wants_histogram, dumps: The hooks' subjects whose histogram, and whose whole tensors, are due.
         bins: Bins of these histograms.
+        written: How many weights something other than a step has changed so far in the run.
     """
 
     __slots__ = (
         "batch_checksum", "bins", "clip", "due", "dumps", "earlier_loss", "has_bad_gradient", "has_recorded",
         "is_away", "is_idle", "is_looking", "is_open", "loss", "loss_scale", "micro_batches", "micro_step", "passes",
         "refused", "root", "saw_backward", "sees_backward", "sees_communication", "sees_forward",
-        "sees_input_grads", "sees_inputs", "sees_unreduced", "stamp", "step", "thread", "wants_histogram",
+        "sees_input_grads", "sees_inputs", "sees_unreduced", "stamp", "step", "thread", "wants_histogram", "written",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.step = self.micro_step = self.stamp = self.passes = 0
+        self.step = self.micro_step = self.stamp = self.passes = self.written = 0
         self.refused, self.thread = -1, get_ident()
         self.is_open = self.saw_backward = self.has_recorded = self.has_bad_gradient = False
         self.root: float | LateScalar | None = None

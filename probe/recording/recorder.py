@@ -337,6 +337,7 @@ class Recorder:
             except Exception as error:  # noqa: BLE001  the training must not feel that a collector fails
                 self.fail(name, error)
         if step.written:
+            self.current.written += len(step.written)
             named: list[Json] = [asdict(weight) for weight in step.written[:_MOST_NAMED]]
             self.event("weights_written", "", parameters=len(step.written), of=len(view.names), weights=named)
 

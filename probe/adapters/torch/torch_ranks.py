@@ -167,6 +167,7 @@ class TorchRanks:
         self._random_state = np.nan
         self._since, self._spent = -1, recorder.time.seconds()
         self._is_off = self._has_looked = False
+        self._written = 0
 
     def attach(self) -> None:
         """Prepare the first step, if it is due."""
@@ -267,7 +268,9 @@ class TorchRanks:
             self._message = complete(host_numbers(weights.local(), gradients.local(), are_whole, self._local))
 
     def _post(self, step: int, message: RankMessage) -> None:
-        self._board.post(step, message.encode())
+        written = self._recorder.current.written
+        self._board.post(step, replace(message, written=written - self._written).encode())
+        self._written = written
 
     def _read(self) -> None:
         if self._rank != 0:

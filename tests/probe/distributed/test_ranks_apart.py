@@ -46,6 +46,7 @@ def test_a_flipped_bit_is_found_in_its_tensor_and_losses_are_untouched(tmp_path,
     parameters = {data["at"]: data for data in events(tmp_path / "runs", "rank_checksums", quantity="parameters")}
     assert [at for at, data in parameters.items() if data["is_equal"]] == [0, 4]
     assert parameters[8]["sites"] == ["module.3.weight"]
+    assert parameters[8]["wrote"] == [0.0, float("away" not in wrong)]  # a device sees writes through `.data` alone
     for data in events(tmp_path / "runs", "rank_reduction"):
         assert data["clip"] < 1.0  # what DDP has reduced, and the training has clipped, is still a mean
         assert data["weights"] == pytest.approx([0.5, 0.5], rel=1e-3)
