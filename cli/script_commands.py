@@ -11,6 +11,7 @@ import typer
 from .failures import WrongUse
 from .output import add_row, console, print_json, remark, table
 from .store_options import DEFAULT_STORE, JsonOption, StoreOption
+from .thread_variables import came_too_late, load_numpy_for
 
 if TYPE_CHECKING:
     from ..probe.script_world import TrainingScript
@@ -37,12 +38,13 @@ def run(
     """
     if full and config:
         raise WrongUse("--full and --config exclude each other; write what to record into the file")
+    loaded = load_numpy_for(words)
     script, arguments = existing_script(words)
     from ..probe.configuration.config import DEFAULT_OF_RUN
     from ..watching import run_script
     from .run_report import RunReport
 
-    return run_script(
+    code = run_script(
         script,
         arguments,
         config=config or (None if full else DEFAULT_OF_RUN),
@@ -50,6 +52,9 @@ def run(
         name=name or script.path.stem,
         report=RunReport(store, sys.stderr),
     )
+    if late := came_too_late(loaded):
+        remark(f"mindscope: {late}")
+    return code
 
 
 def existing_script(words: list[str]) -> "tuple[TrainingScript, list[str]]":
