@@ -16,6 +16,7 @@ from .account import Account, account_of
 from .root_causes import NON_FINITE
 from .rule_confidence import record_abroad
 from .schedule_thinning import ScheduleThinning
+from .unknown_cause import UNKNOWN, standing_of
 from .verdict import Judgement, Verdict, Words
 
 
@@ -217,7 +218,7 @@ def _account(account: Account, finding: Finding, diagnosis: Diagnosis) -> Iterat
         ("the same on ranks", _some(map(str, account.ranks))),
         ("the batch", account.batch),
         ("modules changed", account.change),
-        ("what followed", "; ".join(words for _, words in _grouped(account.follows))),
+        ("what followed", "; ".join(words for _, words in _grouped(account.follows) if finding.cause != UNKNOWN)),
     )
     yield from ((name, words) for name, words in beside if words)
     yield "how sure", _certainty(account, finding)
@@ -225,12 +226,24 @@ def _account(account: Account, finding: Finding, diagnosis: Diagnosis) -> Iterat
         yield "compared with", f"the good run {diagnosis.reference!r}"
     elif account.asks:
         yield _NEEDS[account.asks]
-    if account.ruled_out:
+    if finding.cause == UNKNOWN:
+        yield from _standing(finding, diagnosis)
+    elif account.ruled_out:
         yield "ruled out", _some(account.ruled_out)
-    if account.not_checked:
+    if account.not_checked and finding.cause != UNKNOWN:
         yield "not checked", _some(account.not_checked)
     if account.query:
         yield "look at it", account.query
+
+
+def _standing(finding: Finding, diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    return standing_of(
+        finding,
+        diagnosis.run,
+        findings=diagnosis.findings,
+        rules_run=diagnosis.rules_run,
+        not_run=diagnosis.reasons,
+    )
 
 
 def _certainty(account: Account, finding: Finding) -> str:
@@ -263,6 +276,14 @@ def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, list[str]]]:
     notices = [finding for finding in rest if finding.severity == "info"]
     if matters:
         yield "also found", [f"{severity}: {words}" for severity, words in _grouped(matters, explained=True)]
+    for finding in notices:
+        if finding.cause == UNKNOWN:
+            lines = [("what is known", finding.explanation), ("what to do", finding.advice)]
+            yield (
+                _headline(finding, diagnosis),
+                [f"{name}: {words}" for name, words in (*lines, *_standing(finding, diagnosis))],
+            )
+    notices = [finding for finding in notices if finding.cause != UNKNOWN]
     if notices:
         yield "good to know", [words for _, words in _grouped(notices)]
     if diagnosis.reasons:

@@ -175,8 +175,13 @@ def explains_anything(cause: str) -> bool:
 
 
 def possible_causes(effect: str) -> tuple[str, ...]:
-    """Return the causes that this one may follow from, sorted; they must be ruled out first."""
+    """Return the causes that this one may follow from, sorted; they must be ruled out first.
+
+    Where no cause is known, all that explain anything are possible.
+    """
     causes = {*CONSEQUENCES, *NON_FINITE}
+    if effect == "unknown":
+        return tuple(sorted(filter(explains_anything, causes)))
     return tuple(sorted(cause for cause in causes if cause != effect and may_follow(cause, effect)))
 
 

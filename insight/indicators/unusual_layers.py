@@ -38,14 +38,24 @@ class Departure:
 
 @dataclass(slots=True)
 class UnusualLayers:
-    """The history of one subject's norms, and for how long half of the layers have been away from it."""
+    """The history of one subject's norms, and for how long half of the layers have been away from it.
+
+    Attributes:
+        far: The layers that were far from their history at the newest look, farthest first.
+    """
 
     subject: str
     records: int = 0
     looks: deque[Floats] = field(default_factory=lambda: deque(maxlen=_HISTORY))
     away: int = 0
     since: int = 0
+    far: tuple[str, ...] = ()
     is_reported: bool = False
+
+    @property
+    def has_history(self) -> bool:
+        """Whether enough was seen to judge by."""
+        return len(self.looks) >= _FEWEST_LOOKS
 
     def learn(self, context: StepContext) -> Departure | None:
         """Take the record; return the departure once it has lasted."""
@@ -63,6 +73,8 @@ class UnusualLayers:
         deviations = _deviations(self.looks, norms)
         far: Mask = np.abs(deviations) >= _FAR
         judged = int(np.count_nonzero(np.isfinite(deviations)))
+        order = np.argsort(-np.nan_to_num(np.abs(deviations)))
+        self.far = tuple(table.rows.sites[row] for row in order if far[row])
         if judged < _FEWEST_LAYERS or np.count_nonzero(far) < _SHARE * judged:
             self.looks.append(norms)
             self.away = 0
@@ -72,9 +84,7 @@ class UnusualLayers:
         if self.away < _LASTING:
             return None
         self.is_reported = True
-        order = np.argsort(-np.nan_to_num(np.abs(deviations)))
-        sites = tuple(table.rows.sites[row] for row in order if far[row])
-        return Departure(self.subject, self.since, sites, judged, float(np.median(np.abs(deviations[far]))))
+        return Departure(self.subject, self.since, self.far, judged, float(np.median(np.abs(deviations[far]))))
 
 
 def _deviations(looks: deque[Floats], norms: Floats) -> Floats:

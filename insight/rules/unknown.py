@@ -145,12 +145,24 @@ def _lost(context: StepContext, memory: _UnknownState, loss: float) -> Iterator[
         first_step=memory.lost.since,
         position=0,
         explanation=f"the loss was {memory.best:.4g} at its best and has been above its first value, {first:.4g}, "
-        f"for {memory.lost.length} records",
+        f"for {memory.lost.length} records{_far(memory)}",
         advice="go back to a checkpoint from before this step and run it again with every subject recorded; compare "
         "it with a run that went well (mindscope compare)",
         confidence=0.5,
     )
     yield memory.found
+
+
+def _far(memory: _UnknownState) -> str:
+    """Return which layers are far from their own history now."""
+    judged = [layers for layers in memory.layers if layers.has_history and not layers.is_reported]
+    for layers in judged:
+        if layers.far:
+            named = ", ".join(map(display_site, layers.far[:_NAMED]))
+            more = f" and {len(layers.far) - _NAMED} more" if len(layers.far) > _NAMED else ""
+            return f"; the {layers.subject} of {named}{more} is far from its own history now"
+    subjects = " or ".join(layers.subject for layers in judged)
+    return f"; no layer's {subjects} is far from its own history" if judged else ""
 
 
 def _dead(context: StepContext, memory: _UnknownState) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ import pytest
 from mindscope.insight import RULES, Recording
 from mindscope.insight.engine import Engine
 from mindscope.insight.recording import chain
+from mindscope.storage import Event
 
 SITES = ("one", "two", "three", "four", "five", "six")
 MODEL = chain(*(f"{site}:Dense" for site in SITES))
@@ -47,3 +48,22 @@ def test_a_jump_of_all_layers_that_lasts_is_said_with_its_step():
 )
 def test_noise_drift_and_what_passes_are_not(level, layers):
     assert notices(level, layers=layers) == ()
+
+
+def test_a_loss_that_is_lost_says_which_layers_are_far_from_their_history():
+    loss = (*(2.0 * 0.99**step for step in range(120)), *(2.6,) * 22)
+    rng = np.random.default_rng(0)
+    series = {
+        f"{site}.weight gradient/l2_norm": tuple(
+            float((300.0 if site == "two" and step >= 110 else 1.0) * np.exp(0.1 * rng.standard_normal()))
+            for step in range(len(loss))
+        )
+        for site in SITES
+    }
+    engine = Engine({"unknown": RULES["unknown"]})
+    engine.learn_structure(MODEL)
+    called = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
+    for record in Recording({"scalar/loss": loss, **series}, MODEL, (called,)).records():
+        engine.observe(record)
+    (finding,) = engine.findings
+    assert "the gradient of two.weight is far from its own history now" in finding.explanation
