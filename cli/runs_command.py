@@ -143,7 +143,8 @@ def finished_steps(store: "Store", run: "Run") -> int:
     rank = run.ranks[0]
     last = list(store.replay(run.id, rank=rank, first=run.last_step))
     names = {name for record in last for name in record.scalars}
-    has_begun = bool(names) or any(record.blocks for record in last)  # else it holds events alone
+    # else it holds events alone, or the loss of a last step that was thinned away
+    has_begun = bool(names - {"loss"}) or any(record.blocks for record in last)
     known = _OF_A_FINISHED_STEP.intersection(name.removeprefix("scalar/") for name in store.metrics(run.id, rank=rank))
     return run.last_step + int(not has_begun or not known or bool(known & names))
 

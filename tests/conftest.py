@@ -166,4 +166,5 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 def _every_rule_may_speak(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out which rules accused healthy runs: that is measured anew, and says nothing of a rule's check."""
     monkeypatch.setattr(rule_confidence, "ACCUSED", {})
+    monkeypatch.setattr(rule_confidence, "NAMED_ABROAD", {})
     monkeypatch.setattr(rule_confidence, "RUNS", 0)

@@ -122,8 +122,9 @@ def check(context: StepContext, memory: _WeightDecayTooHighState) -> Iterator[Fi
 
     The rule fires when, for 8 records, nine of ten weight matrices have shrunk, the typical one by 0.5 % a step or
     more, and the optimizer's options contain weight decay. The pace is measured, so it holds for decoupled decay (rate
-    times decay) and for decay that passes through an adaptive optimizer; decoupled decay must explain a third of it. If
-    rate times decay is that large by itself and acts in the step, one step is enough.
+    times decay) and for decay that passes through an adaptive optimizer. Decoupled decay must explain a third of it;
+    what an adaptive optimizer adds to the gradient must be a third of the gradient. If rate times decay is that large
+    by itself and acts in the step, one step is enough.
 
     The reciprocal of rate times decay is the time over which the weights average their updates (Wang and Aitchison
     2024, arXiv:2405.13698, section 3). It should be an epoch or more; here it is below 200 steps. Lower the weight
@@ -144,7 +145,8 @@ def check(context: StepContext, memory: _WeightDecayTooHighState) -> Iterator[Fi
     steps = max(context.step - memory.last, 1) if memory.last >= 0 else 1
     memory.last = context.step
     pace, declared = _pace(before, norms) / steps, _declared_decay(context)
-    length = memory.streak.update(pace >= _PACE and not declared < _EXPLAINS * pace, context.step)
+    is_explained = not declared < _EXPLAINS * pace and not _share_of_gradient(context, memory.decay, table) < _EXPLAINS
+    length = memory.streak.update(pace >= _PACE and is_explained, context.step)
     if not length or length < (1 if _declared_decay(context) >= _PACE else _LASTING):
         return
     memory.is_reported = True
@@ -186,6 +188,21 @@ def _declared_decay(context: StepContext) -> float:
     return found
 
 
+def _share_of_gradient(context: StepContext, decay: float, table: Table) -> float:
+    """Return how large the decay of the typical matrix is beside its gradient, to which optimizers like Adam add it.
+
+    NaN for decay that acts at once, and where gradients were not recorded.
+    """
+    gradient = context.table("gradient")
+    kinds = {optimizer.kind.lower() for optimizer in context.model.structure.optimizers}
+    if kinds.intersection(_DIRECT) or gradient is None or gradient.rows.sites != table.rows.sites:
+        return float("nan")
+    rows = context.model.matrices_in_order(table.rows.sites)
+    norms, gradients = table.column("l2_norm")[rows], gradient.column("l2_norm")[rows]
+    usable = np.isfinite(norms) & (gradients > 0)
+    return float(np.median(decay * norms[usable] / gradients[usable])) if usable.any() else float("nan")
+
+
 def _decay(context: StepContext) -> float:
     groups = [group for optimizer in context.model.structure.optimizers for group in optimizer.groups]
     values = [value for group in groups if isinstance(value := group.get("weight_decay"), int | float)]
@@ -212,7 +229,7 @@ def _report(context: StepContext, memory: _WeightDecayTooHighState, decay: float
         f"records, and has {left:.2g} of its first norm left; the optimizer's weight decay is {decay:.3g}"
         + ("" if np.isnan(rate) else f", which times the rate is {rate * decay:.2g}"),
         advice="lower the weight decay"
-        + ("" if np.isnan(rate) or not rate > 0 else f", at this rate to {_AIM / rate:.2g} or less")
+        + (f", at this rate to {_AIM / rate:.2g} or less" if rate * decay > _AIM else "")
         + ", and exclude biases and gains of normalisation",
         confidence=0.9,
     )

@@ -79,17 +79,22 @@ def test_show_tells_what_a_step_takes_and_how_it_takes_less(command: Callable, t
 
 
 def test_a_forward_behind_the_last_step_is_no_step(command: Callable, tmp_path: Path) -> None:
-    for name, last in (("whole", {"step_seconds": 0.1}), ("evaluated", {}), ("unknown", None)):
+    for name, last in (
+        ("whole", {"step_seconds": 0.1}),
+        ("evaluated", {}),
+        ("unknown", None),
+        ("thinned", {"loss": 1.0}),  # of a last step that was idle the loss alone is kept
+    ):
         with open_store(tmp_path) as store:
             writer = store.begin_run(name)
             scalars = [{"loss": 1.0} if last is None else {"step_seconds": 0.1} for _ in range(5)]
             scalars.append({"batch": 1.0} if last == {} else last or {"loss": 1.0})
             writer.write([StepRecord(step, float(step), scalars=values) for step, values in enumerate(scalars)])
             writer.close()
-    for name, steps in (("whole", 6), ("evaluated", 5), ("unknown", 6)):
+    for name, steps in (("whole", 6), ("evaluated", 5), ("unknown", 6), ("thinned", 6)):
         assert f"{steps} steps" in command("show", name, "--store", tmp_path).out
     counts = {line.split()[1]: line.split()[4] for line in command("runs", tmp_path).out.splitlines()[2:]}
-    assert counts == {"whole": "6", "evaluated": "5", "unknown": "6"}
+    assert counts == {"whole": "6", "evaluated": "5", "unknown": "6", "thinned": "6"}
 
 
 def test_show_tells_when_a_run_began_and_when_one_without_an_end_was_last_heard_of(
