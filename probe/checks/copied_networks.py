@@ -103,7 +103,8 @@ class CopyHistory:
             claim = _CLAIM.format(copy=self.copy, network=self.network)
             words = f"{self.copy} is kept near {self.network}, and no part of it was called in {self.looks} steps"
             return broken(FOLLOWS, claim, words, subject=self.copy, unasked=float(self.looks))
-        if self.looks < 2 or self.calls < self.looks or (way < _MOVED * size and not self.pulled):
+        asked = self.looks - self.unasked  # optimizers may take turns, and one of their steps not ask it
+        if asked < 2 or self.calls < asked or (way < _MOVED * size and not self.pulled):
             return None
         numbers = {"moved": gone, "network_moved": way, "looks": float(self.looks)}
         return self._told(gone, way, numbers)
@@ -116,8 +117,8 @@ class CopyHistory:
                 f"copy, which itself has not moved"
             )
             return broken(FOLLOWS, claim, words, subject=self.copy, backwards=self.pulled[-1], **numbers)
-        if self.alike >= _ALIKE and self.alike == self.looks:
-            words = f"as a step began, {self.copy} was {self.network} itself, at each of {self.looks} looks"
+        if self.alike >= _ALIKE and self.alike == self.looks - self.unasked:
+            words = f"as a step began, {self.copy} was {self.network} itself, at each of {self.alike} looks"
             return broken(FOLLOWS, claim, words, subject=self.copy, alike=1.0, **numbers)
         if self.looks >= _LATE and gone == 0.0:
             words = f"{self.copy}, a copy of {self.network}, has not moved since it was first seen"

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from mindscope.probe.checks.copied_networks import pull_towards  # noqa: E402
+from mindscope.probe.checks.copied_networks import CopyHistory, pull_towards  # noqa: E402
 
 TRAINING = """
 import copy
@@ -67,3 +67,17 @@ def test_a_pull_is_one_share_of_the_way_of_all_elements():
     assert pull_towards(before, before.clone(), copy) is None
     assert pull_towards(before, before + 0.03 * torch.randn(100), copy) is None
     assert pull_towards(before, before - 0.03 * (copy - before), copy) is None
+
+
+@pytest.mark.parametrize(("gone", "outcome"), [(0.0, "broken"), (1e-9, "broken"), (0.5, "held")])
+def test_looks_at_steps_that_do_not_ask_the_copy_say_nothing_of_it(gone, outcome):
+    """Optimizers may take turns, and the steps of one of them not ask the target of the other's network."""
+    copy, network = torch.ones(4), torch.ones(4)
+    history = CopyHistory("target", "network", copy.clone(), network.clone())
+    results = []
+    for look, is_asked in enumerate((True, False, True)):
+        network = network + 0.5
+        copy = copy + gone
+        results.append(history.look(network, (copy, network), is_called=is_asked, is_asked=is_asked))
+        assert results[-1] is None or look == 2
+    assert results[-1].outcome == outcome
