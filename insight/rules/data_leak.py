@@ -27,6 +27,8 @@ _TRIED = {
     "targets_are_not_the_input": "shift the targets by one: inputs tokens[:, :-1], targets tokens[:, 1:]",
     "targets_are_no_input_column": "remove the target, and what is computed from it, from the inputs",
 }
+#: The claim that makes a question only: a good predictor, such as the value before, may be as near.
+_NEARLY = "targets_are_nearly_no_input_column"
 
 
 def _tried(check: str, outcome: str = "broken") -> Event:
@@ -40,6 +42,7 @@ def _tried(check: str, outcome: str = "broken") -> Event:
     memory=set,
     phase=FORWARD,
     is_fact=True,
+    asks="intent",
     fires_on=(
         Recording(structure=_MODEL, events=(_checked(is_causal=False),)),
         Recording(structure=_MODEL, events=(_tried("no_position_sees_later_ones"),)),
@@ -53,6 +56,7 @@ def _tried(check: str, outcome: str = "broken") -> Event:
         Recording(structure=_MODEL, events=(_checked(is_causal=False, is_declared=False),)),
         Recording(structure=_MODEL),
         Recording(structure=_MODEL, events=(_tried("no_position_sees_later_ones", "held"),)),
+        Recording(structure=_MODEL, events=(_tried(_NEARLY, "held"),)),
     ),
 )
 def check(context: StepContext, memory: set[str]) -> Iterator[Finding]:
@@ -60,7 +64,8 @@ def check(context: StepContext, memory: set[str]) -> Iterator[Finding]:
 
     Without any configuration: if the targets of a torch training are its input one position later, no output may depend
     on input at a later position; if they are the input at the same position, a causal model only copies it; and no
-    column of the input may be the target. A copy of the model is called with changed inputs.
+    column of the input may be the target, nor may a column for each class tell it. A copy of the model is called with
+    changed inputs. A column that is the target up to a little noise, in its own units and at two steps, is a question.
 
     The other check calls the model with its own batch, changed at single positions. It runs when the configuration
     declares the model causal (`causality: true`). The rule estimates nothing: before the changed position a causal
@@ -72,6 +77,17 @@ def check(context: StepContext, memory: set[str]) -> Iterator[Finding]:
         if kind not in memory:
             memory.add(kind)
             yield refutation(context, event, consequence="the model sees what it is to predict", advice=_TRIED[kind])
+    for event in refuted(context, _NEARLY, occasion=2):
+        if not memory:
+            memory.add(_NEARLY)
+            yield refutation(
+                context,
+                event,
+                consequence="is that known when the model is to predict?",
+                advice="remove what is measured together with the target, or computed from it, from the inputs",
+                severity="info",
+                confidence=0.5,
+            )
     for event in context.events("causality"):
         if event.data.get("is_causal") is not False or event.data.get("is_declared") is False:
             continue

@@ -18,18 +18,22 @@ from .padding import ignored_tokens_end_rows, masked_positions_have_no_effect, p
 from .places import answers_do_not_depend_on_the_row, future_begins_at_the_next_position, samples_differ
 from .random_answers import answers_are_repeatable
 from .reshaped_axes import PASSES, PERMUTES, RESHAPES, axes_are_not_exchanged_by_reshaping, is_meant
-from .sequence_targets import CAUSAL, COPIED, targets_in_columns, targets_of_sequences
+from .sequence_targets import CAUSAL, COPIED, targets_of_sequences
 from .step_seen import LossSeen
+from .target_columns import targets_in_columns
 
 #: Elements of a target that is looked at.
 _MOST_ELEMENTS: Final = 1 << 20
 
 
-def checks_of_a_copy(probe: ModelProbe, losses: Sequence[LossSeen], *, is_same_batch: bool) -> Iterator[CheckResult]:
+def checks_of_a_copy(
+    probe: ModelProbe, losses: Sequence[LossSeen], answered: Sequence[LossSeen], *, is_same_batch: bool
+) -> Iterator[CheckResult]:
     """Yield what a copy tells in one of the first steps.
 
     Args:
         losses: Calls of loss functions in that step.
+        answered: Those of them that got just what the model had answered.
         is_same_batch: Whether the batch is that of an earlier step.
     """
     dropout = probe.dropouts.result()
@@ -43,7 +47,7 @@ def checks_of_a_copy(probe: ModelProbe, losses: Sequence[LossSeen], *, is_same_b
     yield from _of_its_functions(probe)
     is_sequence, scored = False, [(loss, target) for loss in losses if (target := _target_of(loss)) is not None]
     for loss, target in scored:
-        for result in _of_a_loss(probe, loss.options, target):
+        for result in _of_a_loss(probe, loss.options, target, is_answer=any(loss is each for each in answered)):
             is_sequence |= result.check in (CAUSAL, COPIED)
             yield result
     flat = (len(target) for loss, target in scored if loss.input.dim() <= 2 and target.numel() == len(target))
@@ -70,11 +74,13 @@ def _target_of(loss: LossSeen) -> torch.Tensor | None:
     return target
 
 
-def _of_a_loss(probe: ModelProbe, options: Mapping[str, Any], target: torch.Tensor) -> Iterator[CheckResult]:
+def _of_a_loss(
+    probe: ModelProbe, options: Mapping[str, Any], target: torch.Tensor, *, is_answer: bool
+) -> Iterator[CheckResult]:
     """Yield what a copy's answers and the target of a loss tell together."""
     ignored = int(options.get("ignore_index", -100))
     yield from targets_of_sequences(probe, target, ignored=ignored)
-    yield from targets_in_columns(probe, target)
+    yield from targets_in_columns(probe, target, is_answer=is_answer)
     is_mean = options.get("reduction", "mean") == "mean" and options.get("weight") is None
     counted = padding_is_not_scored(probe, target, ignored=ignored, is_mean=is_mean)
     for result in (counted, ignored_tokens_end_rows(probe, target, ignored=ignored)):

@@ -1,4 +1,4 @@
-"""Are targets those of the next position, copies of the input, or a part of it? May a model see what it predicts?"""
+"""Are targets those of the next position, or copies of the input? May a model see what it predicts?"""
 
 from collections.abc import Iterator
 
@@ -7,24 +7,19 @@ import torch
 from .check_result import CheckResult, broken, held, undecided
 from .model_probe import ModelProbe, NotAnswered
 
-CAUSAL, COPIED, COLUMN = "no_position_sees_later_ones", "targets_are_not_the_input", "targets_are_no_input_column"
+CAUSAL, COPIED = "no_position_sees_later_ones", "targets_are_not_the_input"
 NEXT = "targets_are_the_next_position"
 _CAUSAL = "no output depends on input at a later position, which is what it predicts"
 _COPIED = "the model does not get as input what it is to predict at the same position"
-_COLUMN = "no column of the input {name} is the target itself"
 _NEXT = "the targets of a sequence are its next position"
 #: Share of positions at which targets must agree with the input to be called the same.
 _ALIKE = 0.98
-_FEWEST_POSITIONS, _FEWEST_SAMPLES = 3, 8
+_FEWEST_POSITIONS = 3
 #: Positions by which targets may be late.
 _LATE = (2, 3)
 #: Share of the positions between the first and the last scored one of a row that a masked objective leaves out. Our
 #: choice: prompts and padding are left out at the ends only.
 _LEFT_OUT = 0.05
-
-#: Samples from which a copy may be scaled, or have two values only; of these the rarer one's fewest samples, and
-#: values of another column that tell a table from a sequence of codes. Our choice; and the rounding of a copy.
-_FEWEST_ROWS, _RARE, _CODED, _ROUNDING = 16, 4, 8, 1e-5
 
 
 def targets_of_sequences(probe: ModelProbe, target: torch.Tensor, *, ignored: int = -100) -> Iterator[CheckResult]:
@@ -105,52 +100,6 @@ def _late(targets: torch.Tensor, following: torch.Tensor, name: str) -> Iterator
                 late=late,
             )
             return
-
-
-def targets_in_columns(probe: ModelProbe, target: torch.Tensor) -> Iterator[CheckResult]:
-    """Check that a target with one value a sample is no column of an input `(samples, columns)` or longer."""
-    wanted = target.reshape(-1).double()
-    if wanted.numel() < _FEWEST_SAMPLES or wanted.numel() != target.shape[0] or bool((wanted == wanted[0]).all()):
-        return
-    for name, tensor in probe.call.tensors().items():
-        if tensor.dim() < 2 or tensor.shape[0] != wanted.numel() or tensor.numel() == wanted.numel():
-            continue
-        columns = tensor.reshape(tensor.shape[0], -1).double()
-        claim = _COLUMN.format(name=name)
-        same = _copies(columns, wanted).nonzero().reshape(-1).tolist()
-        if same and (int(torch.unique(wanted).numel()) > 2 or _is_a_table(tensor, wanted)):
-            yield broken(
-                COLUMN,
-                claim,
-                f"column {same[0]} of the input {name} equals the target, as it is or shifted and scaled, in all "
-                f"{wanted.numel()} samples of the batch",
-                subject=name,
-                column=same[0],
-                samples=wanted.numel(),
-            )
-        else:
-            yield held(COLUMN, claim, subject=name, samples=wanted.numel())
-
-
-def _copies(columns: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Return for each column whether it is the target, shifted and scaled as by standardisation."""
-    scale = target.abs().max()
-    is_same = ((columns - target[:, None]).abs() <= 1e-6 * scale).all(0)
-    if len(target) < _FEWEST_ROWS or columns.shape[1] < 2:
-        return is_same
-    centred, wanted = columns - columns.mean(0), target - target.mean()
-    slope = (centred * wanted[:, None]).sum(0) / wanted.pow(2).sum()
-    rest = (centred - slope * wanted[:, None]).abs().amax(0)
-    return is_same | ((slope != 0) & (rest <= _ROUNDING * centred.abs().amax(0)))
-
-
-def _is_a_table(tensor: torch.Tensor, target: torch.Tensor) -> bool:
-    """Return whether a column that equals a target of two values is no part of a sequence or a code of such values."""
-    if tensor.dim() != 2 or not tensor.is_floating_point() or len(target) < _FEWEST_ROWS:
-        return False
-    values = sorted(int((target == value).sum()) for value in torch.unique(target))
-    kinds = [int(torch.unique(column).numel()) for column in tensor[:, :64].T]
-    return len(values) == 2 and values[0] >= _RARE and max(kinds) > _CODED
 
 
 def _aligned(tensor: torch.Tensor, target: torch.Tensor) -> torch.Tensor | None:

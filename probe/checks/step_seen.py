@@ -12,7 +12,7 @@ from .check_result import CheckResult
 from .flow_checks import is_likelihood_of_a_flow
 from .judge_targets import judge_gets_two_targets
 from .loss_checks import checks_of_the_graph
-from .loss_graph import cost_of_the_best_constant, loss_is_minimised, nodes_of_loss, targets_of_squares
+from .loss_graph import cost_of_the_best_constant, loss_is_minimised, nodes_of_loss, origin_of, targets_of_squares
 from .model_call import ModelCall, outputs_of
 from .policy_direction import PolicyDirection
 from .score_layout import no_sample_competes_with_itself, scores_keep_their_positions
@@ -92,6 +92,12 @@ class StepSeen:
         self.results += [share] if share is not None else []
         return cost_of_the_best_constant(nodes, self.outputs)
 
+    def losses_of(self, site: str) -> list[LossSeen]:
+        """Return the losses whose prediction is all of an output of the network at this site, views left out."""
+        outputs = [output for call in self.networks if call.site == site for output in call.outputs]
+        made = {(origin_of(output.grad_fn), output.numel()) for output in outputs if output.grad_fn is not None}
+        return [loss for loss in self.losses if _origin_and_size(loss.input) in made]
+
     def ranges(self) -> Iterator[CheckResult]:
         """Yield what a generator and its judge tell about each other."""
         if len(self.losses) < MOST_LOSSES and len(self.networks) < MOST_CALLS:
@@ -107,6 +113,14 @@ class StepSeen:
                 found = [scores_keep_their_positions(loss.input, loss.target, self.outputs, inputs)]
                 found.append(no_sample_competes_with_itself(loss.input, loss.target))
                 yield from (result for result in found if result is not None)
+
+
+def _origin_and_size(prediction: torch.Tensor) -> tuple[Any, int]:
+    """Return the node that made the values and their number; a column of a single one is the same values."""
+    node, count = origin_of(prediction.grad_fn), prediction.numel()
+    while node is not None and node.name().startswith("Select") and node.next_functions:
+        node = origin_of(node.next_functions[0][0])
+    return node, count
 
 
 def network_call(site: str, arguments: tuple[Any, ...], output: Any) -> NetworkCall:
