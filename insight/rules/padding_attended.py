@@ -45,7 +45,9 @@ def check(context: StepContext, memory: list[int]) -> Iterator[Finding]:
     A model that gets a mask or the lengths of its rows is tried with three more padded positions in all rows, too:
     outputs of rows that are padded already must not move by more than a twentieth of their spread. If they move, and
     other tokens at the positions that are no padding move nothing, the mask is inverted, whoever makes it. So it is if
-    just the rows without padding have outputs that are not finite: nothing is left of them.
+    just the rows without padding have outputs that are not finite: nothing is left of them. Wherever the mask is made,
+    the probe moves what an embedding makes of the padded positions, and then what it makes of every second real one:
+    where the other real positions feel padding, and each other not at all, the mask is inverted.
     """
     for event in refuted(context, _CHECK, _MORE):
         numbers = event.data.get("numbers")

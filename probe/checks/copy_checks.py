@@ -12,6 +12,7 @@ from .clamped_values import CLAMPS, clamps_leave_values_free
 from .copy_tape import Noted, noted_calls
 from .dependence import inputs_are_used, outputs_differ, samples_are_independent
 from .input_scales import large_inputs_reach_a_layer
+from .inverted_padding import padding_is_not_read_in_place_of_tokens
 from .model_probe import ModelProbe
 from .more_padding import more_padding_has_no_effect
 from .padding import ignored_tokens_end_rows, masked_positions_have_no_effect, padding_is_not_scored
@@ -54,6 +55,7 @@ def checks_of_a_copy(
     samples = next(flat, None)
     yield from masked_positions_have_no_effect(probe)
     yield from more_padding_has_no_effect(probe)
+    yield from padding_is_not_read_in_place_of_tokens(probe)
     yield from attention_is_over_the_tokens(probe)
     yield from future_begins_at_the_next_position(probe)
     is_ctc = any(loss.name == "ctc_loss" and loss.input.dim() > 2 for loss in losses)  # of samples that come first
