@@ -39,7 +39,11 @@ _OF_FEW = 4.0
 #: Of these only matrices are compared: a norm of few elements may be anything; that of one bias differed twelvefold.
 _OF_MATRICES = frozenset({"weight", "update"})
 #: What is below this share of the good run's first value counts as that much: a converged loss may be any small number.
-_FLOOR = 0.01
+#: Of two seeds of a mixture density network, one had 3.4 times the loss of the other at a tenth of the first one.
+_FLOOR, _LOSS_FLOOR = 0.01, 0.1
+#: Share of its first loss below which the good run's updates tell nothing: as the gradients vanish, those of an
+#: optimizer like Adam were 20 times as large with another seed, at other steps.
+_CONVERGED = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +104,18 @@ def departures(
     matrices = {info.site: math.prod(info.shape) for info in run_structure.parameters if len(info.shape) > 1}
     courses: dict[tuple[str, str, str], _Course] = {}
     found: dict[tuple[str, str], Departure] = {}
-    common, until = 0, math.inf
+    common, until, begun = 0, math.inf, math.nan
     records = (store.replay(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
     for step in by_step(*records):
         if step.number > until:
             break
         common += 1
+        loss = step.second[-1].scalars.get("loss", math.nan)
+        begun = loss if math.isnan(begun) else begun
         for tensor in _of_step(step, alignment):
             if tensor.key[0] in _OF_MATRICES and tensor.key[1] not in matrices:
+                continue
+            if tensor.key[0] == "update" and loss < _CONVERGED * begun:
                 continue
             size = matrices.get(tensor.key[1], 0) if tensor.key[0] in _OF_MATRICES else 0
             for departure in _looked_at(tensor, step.number, courses, size):
@@ -146,7 +154,8 @@ def _looked_at(
         value, expected = float(tensor.first[at]), float(tensor.second[at])
         key = (subject, site, statistic)
         if key not in courses:
-            courses[key] = _Course(_FLOOR * abs(expected) if math.isfinite(expected) else 0.0)
+            share = _LOSS_FLOOR if subject == "scalar" else _FLOOR
+            courses[key] = _Course(share * abs(expected) if math.isfinite(expected) else 0.0)
         course = courses[key]
         course.add(step, value, expected)
         if len(course.last) == WINDOW and abs(median(point[3] for point in course.last)) > math.log(limit):

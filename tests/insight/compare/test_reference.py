@@ -68,14 +68,16 @@ def test_another_seed_of_one_training_stays_on_its_course() -> None:
 
 
 def test_a_loss_that_stops_falling_is_found_though_no_rule_says_so() -> None:
-    stalled = training(seed=1, loss=lambda step: 2.3 * 0.97 ** min(step, 5))
-    left, _, found, alone = against(stalled, training())
+    stalled = training(range(90), seed=1, loss=lambda step: 2.3 * 0.97 ** min(step, 5))
+    left, _, found, alone = against(stalled, training(range(90)))
     assert alone.verdict != "unhealthy"
     assert (root(found).cause, root(found).metric) == ("unknown", "scalar/loss")
-    apart = 5 + math.log(3.2) / -math.log(0.97)  # where it is 3.2 times what the good run has
+    # where it is 3.2 times what the good run has, a tenth of the first loss added to both
+    apart = math.log((0.97**5 + 0.1) / 3.2 - 0.1) / math.log(0.97)
     assert left[0].first_step == pytest.approx(apart, abs=6)
     evidence = root(found).evidence
-    assert evidence["value"] > evidence["limit"] * evidence["value_of_the_good_run"]
+    floor = 0.1 * 2.3
+    assert evidence["value"] + floor > evidence["limit"] * (evidence["value_of_the_good_run"] + floor)
 
 
 def test_the_first_site_that_leaves_is_named() -> None:
@@ -161,3 +163,17 @@ def test_losses_of_runs_that_gather_over_other_numbers_of_micro_steps_are_not_co
     assert against(accumulated(training(seed=1), 4), training())[:2] == ((), STEPS)
     slow = training(change=lambda _, site: 0.1 if site == "body" else 1.0)
     assert {departure.site for departure in against(accumulated(slow, 4), training(seed=1))[0]} == {"body.weight"}
+
+
+def test_updates_of_a_run_that_has_converged_tell_nothing() -> None:
+    def change(step, site):
+        return 1.0 if step < 55 else 20.0
+
+    def updates(records):
+        for record in records:
+            yield replace(record, blocks=record.blocks[1:])
+
+    left, _, _, _ = against(updates(training(range(90), seed=1, change=change)), updates(training(range(90))))
+    assert left == ()  # the loss of step 55 is below a fifth of the first
+    left, _, _, _ = against(updates(training(seed=1, change=lambda step, site: 20.0)), updates(training()))
+    assert {departure.metric for departure in left} == {"update/ratio_to_weight"}
