@@ -243,7 +243,12 @@ class Monitor:
         return self._when_full == "block" and self._queue is not None and self._queue.settle(seconds)
 
     def _emit(self, record: StepRecord) -> None:
-        """Hand the record over; look, a few times a second, for changed settings and for commands."""
+        """Hand the record over; look, a few times a second, for changed settings and for commands.
+
+        A model that is only looked at has no run, and what a training does meanwhile is not kept.
+        """
+        if self._queue is None:
+            return
         looks = self._acts_at_every_step or time.monotonic() >= self._looks_at
         if looks and self._reconfiguration is not None:
             self._reconfiguration.follow()

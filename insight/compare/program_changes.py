@@ -17,10 +17,16 @@ def program_changes(
 
     Lines that are empty or hold a comment alone are no difference.
     """
-    first, second = (_texts(store, run, rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
+    (script, first), (_, second) = (
+        _texts(store, run, rank) for store, run, rank in zip(stores, runs, ranks, strict=True)
+    )
     if not first or not second:
         return ()
-    found = [change for name in _names(first, second) for change in _changes(name, first.get(name), second.get(name))]
+    found = [
+        change
+        for name in _names(first, second)
+        for change in _changes(name or script, first.get(name), second.get(name))
+    ]
     return tuple(found[:_MOST])
 
 
@@ -29,13 +35,13 @@ def _names(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
     return [*first, *(name for name in second if name not in first)]
 
 
-def _texts(store: Store, run: Run, rank: int) -> dict[str, str]:
-    """Return the recorded texts by the name of the file; a script is `script`, whatever its file is called."""
+def _texts(store: Store, run: Run, rank: int) -> tuple[str, dict[str, str]]:
+    """Return the script's name, and the recorded texts by the name of the file; empty is the script's."""
     for event in store.events(run.id, rank=rank, kind="program_text", limit=1):
         files, script = event.data.get("files"), event.data.get("script")
         if isinstance(files, dict):
-            return {"script" if name == script else name: str(text) for name, text in files.items()}
-    return {}
+            return str(script), {"" if name == script else name: str(text) for name, text in files.items()}
+    return "", {}
 
 
 def _changes(name: str, first: str | None, second: str | None) -> Iterator[Difference]:

@@ -6,11 +6,11 @@ rule must see is enough: its numbers are compared, in the median over a few step
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from ...storage import Finding, Run, Store, display_site
+from ...storage import Finding, Run, Store, Structure, display_site
 from ..diagnosis import concluded, diagnose
 from ..diagnosis_report import Diagnosis
 from ..rule import OPTIMIZER
@@ -184,6 +184,8 @@ RULE = "reference"
 #: None of 26 pairs of healthy trainings left each other's course, one of each of a seed on which no limit was measured:
 #: Laplace's rule of succession.
 _CONFIDENCE = 27 / 28
+#: Share of parameters of one shape from which two runs are of one model. Our choice: a layer may be added or left out.
+_SAME_MODEL = 0.5
 
 
 def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diagnosis:
@@ -210,13 +212,37 @@ def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diag
     if parted is not None:
         findings.append(parted)
     left, common = ((), WINDOW) if is_alike else departures(stores, runs, (rank, other))
-    if common < WINDOW:
+    if not _is_one_model(structure, stores[1].structure(runs[1].id, rank=other), pairs):
+        left, reasons[RULE] = (), f"the good run {runs[1].name!r} is of another model; give one of the same program"
+    elif common < WINDOW:
         reasons[RULE] = f"the good run has {common} steps in common with this one, {WINDOW} are needed"
     elif left:
         findings.append(_finding(left, runs[1].name, rank))
     facts = replace(stored_facts(store, run.id), has_reference=True)
     whole = concluded(found, findings, reasons, structure, facts)
-    return replace(whole, reference=runs[1].name)
+    return replace(whole if parted is None else _explained(whole, parted), reference=runs[1].name)
+
+
+def _explained(whole: Diagnosis, parted: Finding) -> Diagnosis:
+    """Tell, of root causes that rules have named, what is different about the run: it is what led to them."""
+    others = [root for root in whole.root_causes if root.rule != RULE and root.step >= parted.first_step]
+    if not others:
+        return whole
+    told = {root.key: replace(root, explanation=f"{root.explanation}; {parted.explanation}") for root in others}
+    kept = [number for number, root in enumerate(whole.root_causes) if root.rule != RULE]
+    return replace(
+        whole,
+        root_causes=tuple(told.get(whole.root_causes[at].key, whole.root_causes[at]) for at in kept),
+        follows=tuple(whole.follows[at] for at in kept),
+    )
+
+
+def _is_one_model(structure: Structure, good: Structure, pairs: Mapping[str, str]) -> bool:
+    """Return whether half of the parameters have a counterpart of their shape, or nothing is known of one of both."""
+    shapes = {info.site: info.shape for info in good.parameters}
+    shared = [info for info in structure.parameters if shapes.get(pairs.get(info.site, info.site)) == info.shape]
+    most = max(len(structure.parameters), len(shapes))
+    return not structure.parameters or not shapes or len(shared) >= _SAME_MODEL * most
 
 
 def _excused(finding: Finding, name: str) -> Finding:

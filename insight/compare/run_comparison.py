@@ -232,6 +232,8 @@ def _divergence(record: StepRecord, tensor: TensorPair, column: int, gap: float,
 
 
 _SHOWN = 12
+#: Characters of a setting that are shown, and of a line of a program.
+_LONGEST, _LONGEST_LINE = 60, 160
 #: The call that seeds each generator, by the name of its recorded state.
 _SEEDS: Final = {
     "python": "random.seed(0)",
@@ -388,12 +390,14 @@ def _difference(difference: Difference) -> str:
     if difference.area in ("start", "data"):
         note = f"; {difference.note}" if difference.note else ""
         return f"{difference.name}: checksums {_word(difference.first)} and {_word(difference.second)}{note}"
-    return f"{difference.area} {difference.name}: {_word(difference.first)} and {_word(difference.second)}"
+    longest = _LONGEST_LINE if difference.area == "program" else _LONGEST
+    first, second = (_word(value, longest) for value in (difference.first, difference.second))
+    return f"{difference.area} {difference.name}: {first} and {second}"
 
 
-def _word(value: Json) -> str:
+def _word(value: Json, longest: int = _LONGEST) -> str:
     text = "nothing" if value is None else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def _some(words: list[str]) -> str:

@@ -45,7 +45,7 @@ _NEGATED: Final = 1e-3
 #: Two runs of one program from one start were never seen to part by more than rounding; a device may still add in
 #: another order.
 _CONFIDENCE: Final = 0.95
-_SHOWN: Final = 4
+_SHOWN, _LONGEST = 4, 160
 #: Generators that draw batches, and nothing of a model.
 _OF_DATA_ALONE: Final = frozenset({"python", "numpy"})
 
@@ -81,7 +81,8 @@ def _tells_start(store: Store, run: Run, rank: int) -> bool:
 def _is_alike(found: Comparison, starts: Sequence[Difference], weights: Sequence[Difference]) -> bool:
     """Return whether runs that differ in their first step differ by what they compute, and not by chance."""
     drawn = {one.name.removeprefix(GENERATOR) for one in starts if one.name.startswith(GENERATOR)}
-    is_of_the_data = any(one.area == "data" for one in found.differences)
+    # other labels of the same inputs were not drawn otherwise
+    is_of_the_data = any(one.area == "data" and one.name.startswith("the batch") for one in found.differences)
     by_chance = drawn if is_of_the_data else drawn - _OF_DATA_ALONE
     return found.verdict == "different_start" and not by_chance and (not weights or _is_in_part(weights[0]))
 
@@ -127,7 +128,7 @@ def _finding(
 def _lines(differing: Sequence[Difference]) -> list[str]:
     """Return what was changed by hand, in words: lines of the program, arguments, options of the optimizer."""
     changes = [one for one in differing if one.area in ("program", "argument", "optimizer", "parameter", "module")]
-    shown = [f"{_place(one)} is `{_word(one.first)}`, there `{_word(one.second)}`" for one in changes[:_SHOWN]]
+    shown = [f"{_place(one)} {_is(one.first)}, there {_is(one.second).removeprefix('is ')}" for one in changes[:_SHOWN]]
     return [*shown, f"and {len(changes) - _SHOWN} more differences"] if len(changes) > _SHOWN else shown
 
 
@@ -135,9 +136,9 @@ def _place(difference: Difference) -> str:
     return difference.name if difference.area == "program" else f"{difference.area} {difference.name}"
 
 
-def _word(value: object) -> str:
-    text = "nothing" if value is None else str(value)
-    return text if len(text) <= 120 else f"{text[:117]}..."
+def _is(value: object) -> str:
+    text = str(value)
+    return "is missing" if value is None else f"is `{text if len(text) <= _LONGEST else f'{text[: _LONGEST - 3]}...'}`"
 
 
 def _site(differing: Sequence[Difference], first: Divergence) -> str:
@@ -168,7 +169,10 @@ def _cause(differing: Sequence[Difference], first: Divergence, *, has_other_weig
 
 
 def _subject(first: Divergence) -> str:
-    return "update" if first.metric.startswith("scalar/learning_rate") else first.metric.partition("/")[0]
+    parts = first.metric.split("/")
+    if parts[0] == "scalar" and parts[1] in ("batch", "target"):
+        return parts[1]
+    return "update" if first.metric.startswith("scalar/learning_rate") else parts[0]
 
 
 def _of_the_optimizer(differing: Sequence[Difference]) -> str:

@@ -358,6 +358,8 @@ class StepLifecycle:
         self._stepped.clear()
         self._began.clear()
         if not self._current.is_idle:
+            if not self._has_read_text:  # no optimizer steps
+                self._read_text()
             passes, left, norm = self.passes.take(stepped)
             if left:
                 self._stale.report(left, norm)

@@ -58,7 +58,8 @@ class ReachedParameters:
         resting = {id(leaf): leaf for leaf in self._earlier.resting(outside)}
         self._earlier.forget()
         found = list(_told(resting, reached)) if resting else []
-        return found or ([all_are_stepped(len(reached))] if reached and not outside else [])
+        is_stepped = reached and not outside and any(True for _ in self._optimizers())
+        return found or ([all_are_stepped(len(reached))] if is_stepped else [])
 
     def _outside(self, reached: Iterable[int]) -> set[int]:
         """Return the ids of the reached leaves that are neither the watched model's nor any optimizer's."""

@@ -1,5 +1,7 @@
 """A run that started as a good run did: the first value that differs tells what was changed, and the text where."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from mindscope.insight.compare import compare, diagnose_against
@@ -72,7 +74,8 @@ def test_the_line_that_was_changed_is_told_beside_the_value_that_differs():
     assert (finding.severity, finding.metric, finding.first_step) == ("warning", "scalar/loss", 0)
     assert finding.cause == "uninformative_labels"
     assert (
-        "script:5 is `loss = loss_fn(model(x), y.roll(1))`, there `loss = loss_fn(model(x), y)`" in finding.explanation
+        "train.py:5 is `loss = loss_fn(model(x), y.roll(1))`, there `loss = loss_fn(model(x), y)`"
+        in finding.explanation
     )
 
 
@@ -95,12 +98,62 @@ def test_another_seed_is_no_change_of_the_program(other):
     changed = TEXT.replace("zero_grad()", "zero_grad(set_to_none=True)")
     found, compared = against(records(start(text=changed, **other), loss=lambda step: 2.1 / (step + 1)), GOOD)
     assert found == []
-    assert [one.name for one in compared.differences if one.area == "program"] == ["script:4"]
+    assert [one.name for one in compared.differences if one.area == "program"] == ["train.py:4"]
 
 
 def test_other_data_of_an_unseeded_generator_are_no_change_of_the_program():
     other = records(start(python="other"), checksum=8.0, loss=lambda step: 2.1 / (step + 1))
     assert against(other, GOOD)[0] == []
+
+
+def test_other_labels_of_the_same_inputs_are_a_change_though_a_generator_of_python_is_not_seeded():
+    def labelled(checksum, **options):
+        for record in records(start(**options), loss=lambda step: 2.1 / (step + 1) if checksum else 2.0 / (step + 1)):
+            yield replace(record, scalars={**record.scalars, "target/checksum": 3.0 + checksum})
+
+    (finding,), _ = against(labelled(1.0, python="other"), labelled(0.0))
+    assert finding.metric == "scalar/loss"
+
+
+def diagnosed(run, good):
+    """The diagnosis of a run beside a good one, each of a structure and its records."""
+    with open_store("memory:") as store:
+        for name, (structure, each) in (("run", run), ("good", good)):
+            writer = store.begin_run(name)
+            writer.write_structure(structure)
+            writer.write(list(each))
+            writer.close()
+        return diagnose_against((store, store), (store.find_run("run"), store.find_run("good")))
+
+
+def test_a_cause_that_a_rule_names_is_told_with_the_changed_line():
+    names = ("fc", "body", "neck", "head")
+    modules = tuple(ModuleInfo(name, "Linear", at) for at, name in enumerate(names))
+    good, frozen = (
+        Structure(
+            modules,
+            tuple(
+                ParameterInfo(f"{name}.weight", (8, 8), "float32", requires_grad=name != still, group=(0, 0))
+                for name in names
+            ),
+        )
+        for still in ("", "neck")
+    )
+    changed = TEXT.replace("import torch\n", "import torch\nmodel.neck.requires_grad_(False)\n")
+    found = diagnosed((frozen, records(start(text=changed), gradient=2.0)), (good, GOOD))
+    (root,) = found.root_causes
+    assert (root.rule, root.site) == ("frozen-parameter", "neck")
+    assert "train.py:2 is `model.neck.requires_grad_(False)`, there missing" in root.explanation
+
+
+def test_a_run_of_another_model_is_no_reference():
+    other = Structure(
+        (ModuleInfo("body", "Conv2d", 0),),
+        (ParameterInfo("body.weight", (3, 3, 5, 5), "float32", requires_grad=True, group=(0, 0)),),
+    )
+    found = diagnosed((STRUCTURE, records((), loss=lambda step: 9.0)), (other, records(())))
+    assert "another model" in found.reasons["reference"]
+    assert not [finding for finding in found.findings if finding.rule == "reference"]
 
 
 def test_what_rounding_explains_is_no_change():
