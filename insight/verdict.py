@@ -34,6 +34,10 @@ _ASKED: Final = 0.3
 _COUNTED: Final = {"update": "update/l2_norm", "gradient": "gradient/l2_norm"}
 #: How claims about inputs end that are answers: models of language take them beside the text and return their loss.
 _OWN_ANSWERS: Final = (" targets", " target", " labels", " label")
+_MEMORISED: Final = (
+    "whether the labels belong to their inputs: at first the model learned nothing of them, and later it may have "
+    "memorised them"
+)
 #: Checks and reasons that are listed (our choice: a terminal shows them in one screen).
 _LISTED: Final = 12
 
@@ -166,10 +170,15 @@ def _judged(findings: tuple[Finding, ...], facts: RunFacts) -> Judgement:
         return Judgement(reasons=gaps)
     learned, held = _learned(facts), [check for check in facts.checks.values() if _is_a_reason(check)]
     reasons = (*((learned,) if learned else ()), *(f"checked: {check.claim}" for check in held[:_LISTED]))
-    is_claimed = (
-        bool(learned) and not facts.unseen and not any(check.outcome == "broken" for check in facts.checks.values())
-    )
-    return Judgement("healthy", "healthy" if is_claimed else "no fault found", reasons, _not_checked(facts, learned))
+    doubts = (_MEMORISED,) if not facts.has_validation and any(map(_was_doubted, findings)) else ()
+    is_whole = not facts.unseen and not any(check.outcome == "broken" for check in facts.checks.values())
+    words: Words = "healthy" if learned and is_whole and not doubts else "no fault found"
+    return Judgement("healthy", words, reasons, (*doubts, *_not_checked(facts, learned))[:_LISTED])
+
+
+def _was_doubted(finding: Finding) -> bool:
+    """Return whether the labels looked as if they were other samples' at first: a network can memorise such labels."""
+    return finding.cause == "uninformative_labels" and finding.severity == "info" and not is_question(finding)
 
 
 def _is_a_reason(check: CheckOutcome) -> bool:

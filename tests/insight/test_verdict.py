@@ -132,3 +132,16 @@ def test_of_several_learners_each_loss_is_said_and_not_their_sum():
         "whether the losses (that of actor went from 2 to 1.5, that of critic went from 1 to 1.5) are better than "
         "those of the best constant answers"
     )
+
+
+@pytest.mark.parametrize(("has_validation", "words"), [(False, "no fault found"), (True, "healthy")])
+def test_labels_that_looked_like_those_of_others_at_first_may_have_been_memorised(has_validation, words):
+    doubted = finding("uninformative_labels", "info", confidence=0.1, words="the loss stood at the entropy at first")
+    facts = RunFacts(state="finished", last_step=60, has_validation=has_validation)
+    facts.seen = {"scalar/loss": 60, "update": 60, "gradient": 60}
+    facts.known.learn_event(CALLED)
+    for loss in FALLING:
+        facts.loss.learn(loss)
+    found = judge([doubted], facts)
+    assert (found.verdict, found.words) == ("healthy", words)
+    assert any("memorised" in one for one in found.not_checked) != has_validation
