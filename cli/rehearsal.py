@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: then the checks have run twice. Our choice.
 STEPS, _MOST_S = 60, 20.0
 #: Events of every run that are no sign of a problem.
-_QUIET = frozenset({"initial_weight"})
+_QUIET = frozenset({"initial_weight", "program_text"})
 #: Events that hold checksums alone: to compare runs with, not to read.
 _FINGERPRINTS = frozenset({"initial_checksum", "random_state", "resume_point"})
 #: Most entries of a list or mapping that are shown.

@@ -1,6 +1,8 @@
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -101,3 +103,28 @@ def test_doctor_finds_a_model_that_is_trained_in_evaluation_mode(command: Callab
     assert "wrong_train_eval_mode" in told.out
     assert "forward modes" in told.out
     assert not re.search(r"[0-9a-f]{16}", told.out)  # checksums are for programs
+
+
+TENSORS = """
+import torch
+w = torch.zeros(3, requires_grad=True)
+optimizer = torch.optim.SGD([w], 0.01)
+for step in range(400):
+    x = torch.randn(16, 3)
+    loss = (x @ w - x.sum(1)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+open("ended", "w").close()
+"""
+
+
+def test_a_training_of_tensors_alone_is_stopped_and_its_text_is_no_fact(tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(TENSORS)
+    command = [sys.executable, "-m", "mindscope", "doctor", "train.py"]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "train.py: 60 steps were run, exit code 0" in told.stdout
+    assert not (tmp_path / "ended").exists()
+    assert "program_text" not in told.stdout
+    assert "optimizer.zero_grad()" not in told.stdout

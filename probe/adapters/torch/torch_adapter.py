@@ -30,6 +30,7 @@ from .torch_hook_tables import hidden_in
 from .torch_hooks import Hook, TrainingMode, counts_of
 from .torch_later import LaterTrainings
 from .torch_module_hooks import TorchModuleHooks, watch_entrances
+from .torch_networks import Program
 from .torch_operators import TorchTracer
 from .torch_parameters import TorchView, describe, optimizer_infos
 from .torch_patches import add_listener, remove_listener, wake_listener
@@ -245,7 +246,7 @@ class TorchAdapter:
             kind=lambda: self._training.kind.name,
         )
         self._checks.wants_end_of = 0
-        entrances = [*sites.entrances()]
+        entrances = [one for one in sites.entrances() if type(one) is not Program]  # tensors alone are never called
         self._handles += [module.register_forward_pre_hook(Hook(look)) for module in entrances]
         if not entrances:
             self._handles.append(register_optimizer_step_pre_hook(lambda *_: look()))
