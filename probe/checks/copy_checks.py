@@ -46,6 +46,9 @@ def checks_of_a_copy(
     yield from large_inputs_reach_a_layer(probe)
     yield from inputs_are_used(probe)
     yield from _of_its_functions(probe)
+    settled = running_statistics_fit_the_batches(probe)
+    if settled is not None:
+        yield settled
     is_sequence, scored = False, [(loss, target) for loss in losses if (target := _target_of(loss)) is not None]
     for loss, target in scored:
         for result in _of_a_loss(probe, loss.options, target, is_answer=any(loss is each for each in answered)):

@@ -356,6 +356,20 @@ def test_running_statistics_that_have_hardly_moved(tmp_path, momentum, outcome):
     assert found.get(("running_statistics_fit_the_batches", "")) == outcome
 
 
+@pytest.mark.parametrize(("momentum", "is_loaded", "outcome"), [(0.0, 0, "broken"), (0.0, 1, None), (0.1, 0, None)])
+def test_running_statistics_that_never_move_show_at_once(tmp_path, momentum, is_loaded, outcome):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 32), nn.BatchNorm1d(32, momentum=momentum), nn.ReLU(), nn.Linear(32, 1))
+    if is_loaded:  # statistics of an earlier training, which are kept on purpose
+        model[1].running_mean += 0.1
+
+    def loss():
+        x = 3.0 + torch.randn(64, 3)
+        return functional.mse_loss(model(x), x[:, :1] ** 2)
+
+    assert outcomes(tmp_path, model, loss).get(("running_statistics_fit_the_batches", "")) == outcome
+
+
 class Encoder(nn.Module):
     def __init__(self, *, heeds_mask):
         super().__init__()
