@@ -1,11 +1,19 @@
 """Finds the lines of the program in which two runs differ, in the texts that they have recorded."""
 
+import re
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
+from typing import Final
 
 from ...storage import Run, Store
 from .setting_differences import Difference
 
+#: How programs name the generators, and libraries that draw from them.
+_LIBRARIES: Final = r"sklearn|datasets|transformers|gym\w*|albumentations|imgaug|torch_geometric|pytorch_lightning"
+_NAMES: Final = {
+    "python": re.compile(rf"(?<![\w.])random\b|\b(?:{_LIBRARIES})\b"),
+    "numpy": re.compile(rf"\b(?:np|numpy)\.random\b|\bfrom numpy import\b|\b(?:{_LIBRARIES})\b"),
+}
 #: Changed places that are listed, and lines shown of one. Our choice: more of them are another program.
 _MOST, _SHOWN = 40, 3
 
@@ -28,6 +36,18 @@ def program_changes(
         for change in _changes(name or script, first.get(name), second.get(name))
     ]
     return tuple(found[:_MOST])
+
+
+def unused_generators(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]) -> frozenset[str]:
+    """Return the generators of Python and NumPy that neither program names, nor a library that is known to use them.
+
+    Empty if one of them has recorded no text.
+    """
+    known = [_texts(store, run, rank)[1] for store, run, rank in zip(stores, runs, ranks, strict=True)]
+    if not all(known):
+        return frozenset()
+    every = "\n".join(text for texts in known for text in texts.values())
+    return frozenset(name for name, words in _NAMES.items() if not words.search(every))
 
 
 def _names(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:

@@ -101,9 +101,11 @@ def test_another_seed_is_no_change_of_the_program(other):
     assert [one.name for one in compared.differences if one.area == "program"] == ["train.py:4"]
 
 
-def test_other_data_of_an_unseeded_generator_are_no_change_of_the_program():
-    other = records(start(python="other"), checksum=8.0, loss=lambda step: 2.1 / (step + 1))
-    assert against(other, GOOD)[0] == []
+@pytest.mark.parametrize(("text", "is_chance"), [(f"import random\n{TEXT}", True), (TEXT, False)])
+def test_other_data_are_a_change_of_the_program_unless_it_may_have_drawn_them(text, is_chance):
+    other = records(start(python="other", text=text), checksum=8.0, loss=lambda step: 2.1 / (step + 1))
+    found, _ = against(other, list(records(start(text=text))))
+    assert (found == []) == is_chance
 
 
 def test_other_labels_of_the_same_inputs_are_a_change_though_a_generator_of_python_is_not_seeded():
