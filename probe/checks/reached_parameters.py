@@ -1,6 +1,6 @@
 """Follows a loss back to every tensor that it would train, whichever module holds it, if any does."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -23,7 +23,14 @@ def leaves_of(root: torch.Tensor) -> Iterator[torch.Tensor]:
 
 def leaves_behind(node: Any) -> Iterator[torch.Tensor]:
     """Yield those behind a node of a graph."""
-    waiting = [node]
+    for leaf in all_leaves([node]):
+        if isinstance(leaf, torch.nn.Parameter) or leaf.numel() <= _MOST_PLAIN:
+            yield leaf
+
+
+def all_leaves(nodes: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Yield every tensor that a backward pass through these nodes of a graph gives a gradient to."""
+    waiting = [*nodes]
     seen: set[object] = set()
     while waiting and len(seen) < _MOST_NODES:
         node = waiting.pop()
@@ -33,7 +40,7 @@ def leaves_behind(node: Any) -> Iterator[torch.Tensor]:
         leaf = getattr(node, "variable", None)
         if leaf is None:
             waiting += [before for before, _ in node.next_functions]
-        elif isinstance(leaf, torch.nn.Parameter) or leaf.numel() <= _MOST_PLAIN:
+        else:
             yield leaf
 
 

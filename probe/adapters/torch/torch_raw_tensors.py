@@ -8,16 +8,16 @@ it is recorded as well.
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import torch
 
+from ...checks.reached_parameters import all_leaves
 from .process_objects import objects_of
 from .torch_networks import KnownOptimizers, Program, TrainedModel, held_by, names_of_tensors
 
 _log = logging.getLogger(__name__)
-#: Nodes of a graph that are visited; tensors that are named; elements that are copied to repeat a step. Our choice.
-_MOST_NODES: Final = 20_000
+#: Tensors that are named; elements that are copied to repeat a step. Our choice.
 _MOST_NAMED: Final = 3
 _MOST_COPIED: Final = 1 << 22
 #: Backward passes after which tensors that nothing moves are no training, or one that misses its steps.
@@ -144,18 +144,7 @@ class RawTensors:
 
 def leaves_of(roots: object) -> Iterator[torch.Tensor]:
     """Yield the tensors that a backward pass from these roots gives gradients to."""
-    waiting: list[Any] = [root.grad_fn for root in tensors_in(roots)]
-    seen: set[object] = set()
-    while waiting and len(seen) < _MOST_NODES:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        leaf = getattr(node, "variable", None)
-        if leaf is None:
-            waiting += [before for before, _ in node.next_functions]
-        else:
-            yield leaf
+    return all_leaves([root.grad_fn for root in tensors_in(roots)])
 
 
 def renew(model: object, roots: object) -> None:
