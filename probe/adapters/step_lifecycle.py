@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...storage.records import Event, Json
 from ..aside import is_aside
-from ..checks.program_text.own_files import recorded_sources
+from ..checks.program_text.own_files import own_sources, recorded_sources
 from ..checks.program_text.text_checks import text_checks
 from ..collectors.collector import View
 from ..device_results import LateScalar
@@ -286,9 +286,10 @@ class StepLifecycle:
         self._has_read_text = True
         if not self._recorder.config.checks:
             return
-        for result in text_checks():
+        script, texts = own_sources()
+        for result in text_checks(script, texts):
             self._recorder.event("check", "", occasion=1, **result.data())
-        if (recorded := recorded_sources()) is not None:
+        if (recorded := recorded_sources(script, texts)) is not None:
             self._recorder.event("program_text", **recorded)
 
     def after_step(self, optimizer: object) -> None:

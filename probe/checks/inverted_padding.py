@@ -1,14 +1,13 @@
 """Do tokens feel padding in place of each other? Tried by moving what an embedding makes of the positions."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from .check_result import CheckResult, broken, undecided
 from .model_call import outputs_of
-from .model_probe import ModelProbe, NotAnswered
+from .model_probe import ModelProbe, NotAnswered, removed_after
 from .padding import ATTENDED, padding_of
 
 _READ = "outputs depend on the tokens that are not padding"
@@ -63,34 +62,26 @@ def _outputs(probe: ModelProbe, tokens: torch.Tensor, moved: torch.Tensor) -> _O
     """
     found: _Outputs = {}
     embedded: list[int] = []
-    modules = list(probe.modules())
+    numbers = {id(module): number for number, module in enumerate(probe.modules())}
+    left = _MOST_ELEMENTS
 
     def keep(module: torch.nn.Module, arguments: tuple[Any, ...], output: Any) -> Any:
+        nonlocal left
         if isinstance(module, torch.nn.Embedding) and arguments and torch.equal(arguments[0], tokens):
             embedded.append(1)
             noise = torch.rand(output.shape[-1:], dtype=output.dtype, device=output.device) + 0.5
             return output + moved[..., None] * noise * (output.std() + 0.1)
         for each in outputs_of(output):
-            if sum(kept.numel() for kept in found.values()) + each.numel() <= _MOST_ELEMENTS:
-                found[modules.index(module), len(found)] = each.detach().clone()
+            if each.numel() <= left:
+                left -= each.numel()
+                found[numbers[id(module)], len(found)] = each.detach().clone()
         return None
 
-    with _followed(modules, keep):
+    with removed_after([module.register_forward_hook(keep) for module in probe.modules()]):
         answers = probe.answers({})
     if not embedded:
         raise NotAnswered("no embedding is called with the tokens")
     return {**found, **{(-1, at): answer for at, answer in enumerate(answers)}}
-
-
-@contextmanager
-def _followed(modules: list[torch.nn.Module], keep: Any) -> Iterator[None]:
-    """Call a function after each forward of these modules."""
-    handles = [module.register_forward_hook(keep) for module in modules]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _largest(base: _Outputs, others: _Outputs, watched: torch.Tensor) -> float:

@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -161,7 +161,7 @@ class ModelProbe:
             if any(each.dim() > 1 for each in layer.parameters(recurse=False))
             and not isinstance(layer, torch.nn.Embedding)
         ]
-        with _hooked(layers, keep):
+        with removed_after([module.register_forward_pre_hook(keep) for module in layers]):
             self.answers({})
         return given
 
@@ -177,7 +177,7 @@ class ModelProbe:
             if isinstance(arguments[0], torch.Tensor) and arguments[0].dim() > 1:
                 given.setdefault(module, arguments[0].detach())
 
-        with _hooked(modules, keep), _in_training(modules):
+        with removed_after([module.register_forward_pre_hook(keep) for module in modules]), _in_training(modules):
             self.answers({})
         return list(given.items())
 
@@ -242,9 +242,8 @@ def _distance(first: torch.Tensor, second: torch.Tensor) -> float:
 
 
 @contextmanager
-def _hooked(modules: Sequence[Any], keep: Callable[..., None]) -> Iterator[None]:
-    """Call a function before each forward of these modules."""
-    handles = [module.register_forward_pre_hook(keep) for module in modules]
+def removed_after(handles: Sequence[Any]) -> Iterator[None]:
+    """Remove these hooks after the block."""
     try:
         yield
     finally:

@@ -2,7 +2,7 @@
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -41,13 +41,15 @@ def own_sources() -> tuple[str, dict[str, str]]:
     return str(script), texts
 
 
-def recorded_sources() -> dict[str, Any] | None:
+def recorded_sources(script: str, texts: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the fields of the event `program_text`: the script's name and the texts of its files, by their names.
 
     Names are relative to the script's folder, and secrets are hidden. None where there is no script, or more text than
     `_MOST_RECORDED` bytes.
+
+    Args:
+        script: As `own_sources` returns it, with the texts.
     """
-    script, texts = own_sources()
     if not script or sum(map(len, texts.values())) > _MOST_RECORDED:
         return None
     folder = Path(script).parent

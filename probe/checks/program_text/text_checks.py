@@ -1,21 +1,20 @@
 """Runs all checks that read the text of the program that runs."""
 
 import logging
+from collections.abc import Mapping
 
 from ..check_result import CheckResult
 from .contradictions import expressions_fit_their_names
 from .orders import arrays_keep_one_order
-from .own_files import own_sources
 from .reach import running_places
 from .unread_values import values_are_read
 
 _log = logging.getLogger(__name__)
 
 
-def text_checks() -> list[CheckResult]:
-    """Return what the texts of the script and of the modules beside it tell; nothing where there is no script."""
+def text_checks(script: str, sources: Mapping[str, str]) -> list[CheckResult]:
+    """Return what the texts of the script and of the modules beside it tell, as `own_sources` has read them."""
     try:
-        script, sources = own_sources()
         running = running_places(sources)
         if not running:
             return []
