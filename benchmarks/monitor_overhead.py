@@ -1,6 +1,7 @@
 """What a monitor costs a training step, against hooks by hand and other tools; what it takes on disk, and how soon.
 
     python benchmarks/monitor_overhead.py [--json] [--quick] [--model NAME] [--framework NAME] [--tool NAME]
+    python benchmarks/monitor_overhead.py --gpu [--rounds 25] [--json]    # GPT-2 124M in bfloat16 only
 
 Every cell of the table is a process of its own: one copy of the model with the tool and two without take turns of ten
 steps, in all orders equally often. A ratio is the processor time of a round of such turns to the mean of the plain
@@ -70,7 +71,8 @@ class Table:
             return
         for row, target in GPU_TARGETS.items():
             found = measure("torch", GPU_MODEL, _OURS, row, self._ours)
-            yield _ratio(f"torch {GPU_CASE}, {row}", "wall", found, {}, target)
+            others = {NEAREST: measure("torch", GPU_MODEL, NEAREST, row, self._peers)} if row == "everything" else {}
+            yield _ratio(f"torch {GPU_CASE}, {row}", "wall", found, others, target)
             yield _control(f"torch {GPU_CASE}, {row}", "wall", found)
 
     def _others(self, model: str, row: str) -> dict[str, Cell]:
@@ -148,6 +150,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--model", choices=list(MODELS), action="append")
     parser.add_argument("--framework", choices=["torch", "engine"], action="append")
     parser.add_argument("--tool", choices=list(PEERS), action="append", help="which peers; all by default")
+    parser.add_argument("--gpu", action="store_true", help="only GPT-2 124M in bfloat16, on the GPU that is here")
+    parser.add_argument("--rounds", type=int, default=25, help="of turns that a ratio is the median of")
     parser.add_argument("--threads", type=int, default=1, help="of torch and BLAS")
     return parser.parse_args()
 
@@ -156,27 +160,37 @@ def main() -> int:
     options = _options()
     models = options.model or (["small-mlp"] if options.quick else list(MODELS))
     tools = options.tool or ([NEAREST] if options.quick else None)
-    ours = Effort(*((0.1, 9) if options.quick else (0.3, 25)), options.threads)
+    ours = Effort(*((0.1, 9) if options.quick else (0.3, options.rounds)), options.threads)
     peers = Effort(*((0.03, 6) if options.quick else (0.1, 7)), options.threads)
     table = Table(ours, peers, tools)
+    if options.gpu:
+        return _finished(table, [*_said(table.rows_on_a_gpu())], is_json=options.json)
     table.missing.update({name: "is not installed" for name in _DISTRIBUTIONS if find_spec(name) is None})
     results: list[_Result] = []
     for framework in options.framework or (["torch"] if options.quick else ["torch", "engine"]):
         for model in models:
-            for result in table.rows(framework, model):
-                results.append(result)
-                _say(result)
-    for result in chain(table.rows_on_a_gpu(), of_the_store(is_quick=options.quick)):
-        results.append(result)
-        _say(result)
+            results += _said(table.rows(framework, model))
+    results += _said(chain(table.rows_on_a_gpu(), of_the_store(is_quick=options.quick)))
+    return _finished(table, results + again_with_free_blas(), is_json=options.json)
+
+
+def _finished(table: Table, results: list[_Result], *, is_json: bool) -> int:
+    """Say what is missing, print the document, return the exit code."""
     for name, reason in table.missing.items():
         print(f"{name}: {reason}", file=sys.stderr)
-    results += again_with_free_blas()
-    if options.json:
+    if is_json:
         missing = [{"peer": name, "reason": reason} for name, reason in table.missing.items()]
-        document = {"benchmark": "monitor_overhead", "machine": machine(), "versions": _versions()}
+        gpu = {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
+        name = "monitor_overhead, on a GPU" if gpu else "monitor_overhead"
+        document = {"benchmark": name, "machine": machine() | gpu, "versions": _versions()}
         print(json.dumps(document | {"results": results, "missing": missing}, indent=1))
     return 0 if all(row["ok"] is not False for row in results) else 1
+
+
+def _said(rows: Iterable[_Result]) -> Iterator[_Result]:
+    for row in rows:
+        _say(row)
+        yield row
 
 
 def _say(row: _Result) -> None:

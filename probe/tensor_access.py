@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, repeat
 from operator import attrgetter, methodcaller
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -135,11 +135,13 @@ class DeviceAccess:
         is_any: Whether one of these is there.
         part: What lies there of a tensor; None of one that lies on the host. Raises `Unsupported`.
         code: The dtype code that its values have on the host.
+        all_at_once: Sizes and codes of tensors that all lie there whole; None where `part` has to look at one.
     """
 
     is_any: Callable[[Sequence[Tensor | None]], bool]
     part: Callable[[Tensor], Tensor | None]
     code: Callable[[Tensor], int]
+    all_at_once: Callable[[Sequence[Tensor | None]], tuple[list[int], list[int]] | None]
 
 
 class TensorTables:
@@ -196,6 +198,11 @@ class TensorTables:
         owners: list[object] = []
         remote: dict[int, Tensor] = {}
         has_device_tensors = self._device_access.is_any(tensors) if self._device_access is not None else False
+        if has_device_tensors and self._device_access is not None:
+            columns = self._device_access.all_at_once(tensors)
+            if columns is not None:
+                table = table_of(list(zip(repeat(0), *columns, strict=False)))
+                return replace(table, remote=dict(enumerate(tensors)), bring=self._place_of)
         places = [
             _ABSENT if tensor is None else self._place(number, tensor, owners, remote if has_device_tensors else None)
             for number, tensor in enumerate(tensors)

@@ -134,7 +134,8 @@ class TorchSource:
 
 def _content(parameter: Tensor) -> bytes | memoryview:
     if not parameter.is_cpu and hasattr(torch, "hash_tensor"):
-        return int(torch.hash_tensor(parameter.detach())).to_bytes(8, "little", signed=False)
+        hashed = torch.hash_tensor(parameter.detach()).view(torch.int64)  # as an unsigned number it may not fit `int()`
+        return int(hashed).to_bytes(8, "little", signed=True)
     array = np.ascontiguousarray(array_of(parameter))
     return array.reshape(-1).view(np.uint8).data if array.size else b""
 

@@ -14,7 +14,17 @@ from ...kernels import Arrays
 from ...tensor_access import DeviceAccess, Tensor, TensorTables, Unsupported, every_tensor_in
 from ..parameter_selection import Choosing, with_gaps
 from . import torch_tensors as tensors
-from .torch_tensors import array_of, code_on_host, columns_of, is_any_remote, is_remote, local_part, place_of, remote
+from .torch_tensors import (
+    array_of,
+    code_on_host,
+    columns_away,
+    columns_of,
+    is_any_remote,
+    is_remote,
+    local_part,
+    place_of,
+    remote,
+)
 
 
 def describe(parameter: Tensor) -> tuple[tuple[int, ...], str, int]:
@@ -188,7 +198,11 @@ class TorchView(Choosing):
         self.gradient_scale: Any = None
         self._report = report
         self._placing = TensorTables(
-            place_of, self._names, report, DeviceAccess(is_any_remote, remote, code_on_host), columns_of
+            place_of,
+            self._names,
+            report,
+            DeviceAccess(is_any_remote, remote, code_on_host, columns_away),
+            columns_of,
         )
         self._states = States()
 

@@ -8,7 +8,7 @@ are fetched in the order of the stream, and copies on the device tell how far te
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -19,7 +19,7 @@ from ..cpu import STATISTICS
 from ..histogram_bins import Bins
 from ..more import NO_MORE, More
 from .device_statistics import checksum_on_device, count_on_device, iterate_on_device, requested_on_device
-from .measuring import measure_on_device, readable
+from .measuring import READ, measure_readable, readable
 
 
 class PendingTensor:
@@ -108,13 +108,25 @@ class DeviceCopies:
         self._addresses = _addresses_of(tensors)
         for start, end in _groups(tensors):
             now, before = [tensor.detach() for tensor in tensors[start:end]], self._copies[start:end]
-            yield from torch._foreach_sub([_wide(tensor) for tensor in now], [_wide(tensor) for tensor in before])
+            yield from _differences(now, before)
             torch._foreach_copy_(before, now)
 
 
 def _addresses_of(tensors: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
     """Return the address of each, and how often it was changed."""
     return [(tensor.data_ptr(), tensor._version) for tensor in tensors]
+
+
+def _differences(now: Sequence[torch.Tensor], before: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """Yield how far each tensor moved; many small 16-bit ones are joined, since each conversion is a launch."""
+    dtype = now[0].dtype
+    is_joined = dtype.itemsize < 4 and all(one.dtype == dtype and one.is_contiguous() for one in (*now, *before))
+    if not is_joined:
+        yield from torch._foreach_sub([_wide(tensor) for tensor in now], [_wide(tensor) for tensor in before])
+        return
+    moved = torch.cat([tensor.reshape(-1) for tensor in now]).to(torch.float32)
+    moved -= torch.cat([tensor.reshape(-1) for tensor in before])
+    yield from moved.split([tensor.numel() for tensor in now])
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
@@ -134,6 +146,8 @@ def _groups(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
 
 
 _MOST_TENSORS: Final = 256
+#: Number of the device and handle of the stream; None for the processor itself.
+_StreamKey: TypeAlias = tuple[int, int] | None
 
 
 class PendingStatistics:
@@ -172,9 +186,10 @@ class PendingBatch:
         if self._event is not None:
             self._event.synchronize()
         numbers: NDArray[np.float64] = self._numbers.numpy()
-        ten, start = len(STATISTICS), len(self._pending) * len(STATISTICS)
-        for number, pending in enumerate(self._pending):
-            pending.row = numbers[number * ten : (number + 1) * ten]
+        start = len(self._pending) * len(STATISTICS)
+        rows = numbers[:start].reshape(-1, len(STATISTICS))
+        for pending, row in zip(self._pending, rows, strict=True):
+            pending.row = row
             if pending.bins is not None:
                 pending.counts = numbers[start : start + pending.bins.number]
                 start += pending.bins.number
@@ -188,7 +203,7 @@ class DeviceQueue:
     """The batches of one monitor: one for each stream in whose order its tensors are read."""
 
     def __init__(self) -> None:
-        self._batches: dict[torch.cuda.Stream | None, _Batch] = {}
+        self._batches: dict[_StreamKey, _Batch] = {}
         self._arrivals: list[PendingBatch | PendingTensor] = []
 
     def add(
@@ -202,13 +217,25 @@ class DeviceQueue:
             at_once: Whether it is read before anything that is queued from now on.
         """
         part = tensor.detach()
-        part = readable(part.to_local() if hasattr(part, "to_local") else part)
-        stream = torch.cuda.current_stream(part.device) if part.is_cuda else None
-        batch = self._batches.setdefault(stream, _Batch(stream))
-        pending = batch.add(part, bins, more)
-        if at_once or batch.is_full():
+        if type(part) is not torch.Tensor or part.dtype not in READ or not part.is_contiguous():
+            part = readable(part.to_local() if hasattr(part, "to_local") else part)
+        batch, pending = self._batch_of(part), PendingStatistics(bins, more)
+        if batch.add(pending, part) or at_once:
             self._send(batch)
         return pending
+
+    def _batch_of(self, part: torch.Tensor) -> "_Batch":
+        """Return the batch of the stream that computes on the tensor's device now.
+
+        The stream is asked for by its handle: to make torch's object of it takes longer than all the rest of `add`.
+        """
+        index = part.get_device()
+        key = None if index < 0 else (index, torch._C._cuda_getCurrentRawStream(index))
+        batch = self._batches.get(key)
+        if batch is None:
+            stream = None if key is None else torch.cuda.current_stream(part.device)
+            batch = self._batches[key] = _Batch(stream)
+        return batch
 
     def checksum(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return `(2,)` int64 on the device: the mix of the eight-byte words, and the bytes behind them as a number."""
@@ -259,33 +286,35 @@ class _Batch:
         self._queued: list[tuple[PendingStatistics, torch.Tensor, int]] = []
         self._bytes = 0
 
-    def add(self, tensor: torch.Tensor, bins: Bins | None, more: More) -> PendingStatistics:
-        pending = PendingStatistics(bins, more)
-        self._queued.append((pending, tensor, tensor._version))
-        self._bytes += tensor.numel() * tensor.element_size()
-        return pending
-
-    def is_full(self) -> bool:
-        return self._bytes >= _MOST_BYTES or len(self._queued) >= _MOST_TENSORS
+    def add(self, pending: PendingStatistics, tensor: torch.Tensor) -> bool:
+        """Let the tensor wait for the next launch; return whether that is due."""
+        queued = self._queued
+        queued.append((pending, tensor, tensor._version))
+        self._bytes += tensor.nbytes
+        return self._bytes >= _MOST_BYTES or len(queued) >= _MOST_TENSORS
 
     def send(self) -> PendingBatch | None:
         queued, self._queued, self._bytes = self._queued, [], 0
-        kept = []
+        kept: list[PendingStatistics] = []
+        tensors: list[torch.Tensor] = []
         for pending, tensor, version in queued:
-            pending.is_broken = tensor._version != version
-            if not pending.is_broken:
-                kept.append((pending, tensor))
+            if tensor._version != version:
+                pending.is_broken = True
+            else:
+                kept.append(pending)
+                tensors.append(tensor)
         if not kept:
             return None
         with self._in_order():
-            rows = measure_on_device([tensor for _, tensor in kept])
+            rows = measure_readable(tensors)
             more = [
                 part
-                for (pending, tensor), row in zip(kept, rows, strict=True)
-                for part in _beside(pending, tensor, row)
+                for number, (pending, tensor) in enumerate(zip(kept, tensors, strict=True))
+                if pending.bins is not None or pending.more.flags
+                for part in _beside(pending, tensor, rows[number])
             ]
-            numbers, event = self._to_the_host(torch.cat([rows.reshape(-1), *more]))
-        return PendingBatch([pending for pending, _ in kept], numbers, event)
+            numbers, event = self._to_the_host(torch.cat([rows.reshape(-1), *more]) if more else rows.reshape(-1))
+        return PendingBatch(kept, numbers, event)
 
     def _in_order(self) -> AbstractContextManager[object]:
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)

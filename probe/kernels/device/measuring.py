@@ -78,7 +78,8 @@ def _finished(
     )
 
 
-_READ = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+#: What the kernels read as it is.
+READ = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def measure_on_device(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -87,8 +88,12 @@ def measure_on_device(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     Args:
         tensors: Real and dense, one or more, on one device.
     """
-    readables = [readable(tensor.detach()) for tensor in tensors]
-    return _kernel_for(readables[0].device.type)(readables)
+    return measure_readable([readable(tensor.detach()) for tensor in tensors])
+
+
+def measure_readable(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the same of tensors as `readable` returns them."""
+    return _kernel_for(tensors[0].device.type)(tensors)
 
 
 @cache
@@ -102,7 +107,7 @@ def _kernel_for(device: str) -> Callable[[Sequence[torch.Tensor]], torch.Tensor]
 
 def readable(tensor: torch.Tensor) -> torch.Tensor:
     """Return the elements as the kernels read them, without gaps, in any order; copied on the device if required."""
-    if tensor.dtype not in _READ:
+    if tensor.dtype not in READ:
         is_small_float = tensor.is_floating_point() and tensor.element_size() == 1
         tensor = tensor.to(torch.float32 if is_small_float else torch.float64)
     if tensor.is_contiguous():

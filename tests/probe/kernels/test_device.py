@@ -19,6 +19,8 @@ from mindscope.probe.kernels.device.device_statistics import count_on_device
 
 from tests.probe.kernels.test_cpu import slow
 
+#: Triton's interpreter sums with NumPy, which warns of infinities that the kernel expects.
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 RUNS = HAS_TRITON and (os.environ.get("TRITON_INTERPRET") == "1" or torch.cuda.is_available())
@@ -153,3 +155,15 @@ def test_copies_are_of_the_memory_that_was_copied_until_something_else_is_writte
     others = [tensors[0].clone(), *tensors[1:]]
     assert copies.fit(others)
     assert not copies.are_of(others)
+
+
+@needs_triton
+def test_a_stretch_that_begins_without_a_finite_value_keeps_its_digits():
+    generator = np.random.default_rng(0)
+    x = 1e3 + 1e-3 * generator.standard_normal(5000)
+    x[:1500] = np.nan
+    row = fused([torch.from_numpy(x)])[0]
+    held = x[1500:]
+    assert row[1].item() == pytest.approx(held.mean(), rel=1e-12)
+    assert row[2].item() == pytest.approx(held.std(), rel=1e-9)
+    assert row[6].item() == 1500
