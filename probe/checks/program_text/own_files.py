@@ -1,6 +1,7 @@
 """The files that a person has written for the program that runs: the script, and the modules beside it."""
 
 import ast
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,20 +26,21 @@ def own_sources() -> tuple[str, dict[str, str]]:
     Modules count that are loaded from the script's folder, or from below it.
     """
     script = _file_of(sys.modules.get("__main__"))
-    if script is None or "site-packages" in script.parts:
+    if not os.path.isfile(script) or _is_installed(script):
         return "", {}
+    folder = os.path.join(os.path.dirname(script), "")
     texts: dict[str, str] = {}
     for path in [script, *map(_file_of, list(sys.modules.values()))]:
-        if path is None or str(path) in texts or not _is_own(path, script.parent):
+        if path in texts or not path.startswith(folder) or path.startswith(OUR_FILES) or _is_installed(path):
             continue
         if len(texts) >= _MOST_FILES:
             return "", {}
         try:
-            if path.stat().st_size <= _MOST_BYTES:
-                texts[str(path)] = path.read_text(encoding="utf-8")
+            if os.path.getsize(path) <= _MOST_BYTES:
+                texts[path] = Path(path).read_text(encoding="utf-8")
         except (OSError, ValueError):
             continue
-    return str(script), texts
+    return script, texts
 
 
 def recorded_sources(script: str, texts: Mapping[str, str]) -> dict[str, Any] | None:
@@ -83,8 +85,7 @@ def _global_names(_modules: int) -> tuple[tuple[dict[str, Any], str], ...]:
     _, texts = own_sources()
     found: list[tuple[dict[str, Any], str]] = []
     for module in list(sys.modules.values()):
-        path = _file_of(module)
-        text = texts.get(str(path), "") if path is not None else ""
+        text = texts.get(_file_of(module), "")
         if "global " not in text:
             continue
         nodes = [node for tree in trees_of({"": text}).values() for node in ast.walk(tree)]
@@ -93,16 +94,17 @@ def _global_names(_modules: int) -> tuple[tuple[dict[str, Any], str], ...]:
     return tuple(found)
 
 
-def _is_own(path: Path, folder: Path) -> bool:
-    is_ours = str(path).startswith(OUR_FILES)
-    return not is_ours and path.is_relative_to(folder) and "site-packages" not in path.parts
+def _is_installed(path: str) -> bool:
+    return "site-packages" in path.split(os.sep)
 
 
-def _file_of(module: ModuleType | None) -> Path | None:
-    """Return the file of a module that has a text; a module may be anything that somebody has put among them."""
+def _file_of(module: ModuleType | None) -> str:
+    """Return the path of a module's text, empty where it has none; a module may be anything that is put among them.
+
+    Thousands of modules are asked, most of them libraries, so the disk is not.
+    """
     try:
         name = getattr(module, "__file__", None)
-        path = Path(name) if isinstance(name, str) and name.endswith(".py") else None
-        return path.absolute() if path is not None and path.is_file() else None
+        return os.path.abspath(name) if isinstance(name, str) and name.endswith(".py") else ""
     except Exception:  # noqa: BLE001  an attribute of it may raise
-        return None
+        return ""
