@@ -229,16 +229,16 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
     loss has several terms, the rule asks.
 
     Of sequences it is a fact if predictions and targets are flattened in another order, if a reshape stands for a
-    transpose between the output and the loss, or if the targets are the tokens two or three positions later.
+    transpose between the output and the loss, or if the targets are the tokens two or three positions later. Of a full
+    batch it is a fact if each row foretells the label of the next row, or of the kth, and its own is at chance; if it
+    foretells its own, the labels are not blamed for a loss that does not fall.
 
     Of a discriminator it is a fact if data, what the generator makes, and the generator's own loss have the same target
     at steps 1 and 25.
 
-    A loss that leaves the entropy of the labels later withdraws the finding.
-
-    Each term alone, from step 40 on: the targets of other samples fit the predictions as well as their own over five
-    looks and 64 samples, or those of the next sample fit better; or, where targets are pictures, an eighth of them fit
-    better when mirrored, as if inputs were mirrored without them. This is withdrawn when the predictions come to fit.
+    A loss that leaves the entropy of the labels later withdraws the finding. Each term alone, from step 40 on: the
+    targets of other samples fit the predictions as well as their own over five looks and 64 samples, or those of the
+    next fit better; or an eighth of those that are pictures fit better mirrored. It is withdrawn when they come to fit.
 
     A network can memorise such labels if it sees them often enough (Zhang et al. 2017, arXiv:1611.03530); this rule
     does not see that. Print a few inputs beside their labels.

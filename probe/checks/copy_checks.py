@@ -20,6 +20,7 @@ from .places import answers_do_not_depend_on_the_row, future_begins_at_the_next_
 from .random_answers import answers_are_repeatable
 from .reshaped_axes import PASSES, PERMUTES, RESHAPES, axes_are_not_exchanged_by_reshaping, is_meant
 from .sequence_targets import CAUSAL, COPIED, targets_of_sequences
+from .shifted_labels import labels_belong_to_their_rows
 from .step_seen import LossSeen
 from .target_columns import targets_in_columns
 
@@ -28,13 +29,19 @@ _MOST_ELEMENTS: Final = 1 << 20
 
 
 def checks_of_a_copy(
-    probe: ModelProbe, losses: Sequence[LossSeen], answered: Sequence[LossSeen], *, is_same_batch: bool
+    probe: ModelProbe,
+    losses: Sequence[LossSeen],
+    answered: Sequence[LossSeen],
+    written: Sequence[torch.Tensor],
+    *,
+    is_same_batch: bool,
 ) -> Iterator[CheckResult]:
     """Yield what a copy tells in one of the first steps.
 
     Args:
         losses: Calls of loss functions in that step.
         answered: Those of them that got just what the model had answered.
+        written: Real numbers that outputs were compared with.
         is_same_batch: Whether the batch is that of an earlier step.
     """
     dropout = probe.dropouts.result()
@@ -65,10 +72,23 @@ def checks_of_a_copy(
     is_batched = (
         is_sequence or is_ctc or any(getattr(module, "batch_first", False) is True for module in probe.modules())
     )
-    if not is_same_batch:  # a full batch may be a graph, or a set
+    if is_same_batch:
+        yield from _of_a_full_batch(probe, losses, answered, written)
+    else:  # a full batch may be a graph, or a set
         mixing = samples_are_independent(probe, None if is_batched else samples, is_batched=is_batched)
         row = answers_do_not_depend_on_the_row(probe) if mixing is not None and mixing.outcome == "held" else None
         yield from (result for result in (mixing, row, samples_differ(probe)) if result is not None)
+
+
+def _of_a_full_batch(
+    probe: ModelProbe, losses: Sequence[LossSeen], answered: Sequence[LossSeen], written: Sequence[torch.Tensor]
+) -> Iterator[CheckResult]:
+    """Yield what rows and labels of a full batch tell, where one loss compares them: two may mix labels on purpose."""
+    targets = [_target_of(loss) for loss in answered] if losses else list(written)
+    if len(losses) <= 1 and len(targets) == 1 and targets[0] is not None and not targets[0].requires_grad:
+        result = labels_belong_to_their_rows(probe, targets[0])
+        if result is not None:
+            yield result
 
 
 def _target_of(loss: LossSeen) -> torch.Tensor | None:

@@ -375,8 +375,8 @@ class TorchChecks(SilentListener):
             self._earlier[site] = call.tensors()
             probe = ModelProbe(_inner(model), call)
             found = [*that_reach_a_layer(probe, scales), *found[len(scales) :]]
-            answered = seen.losses_of(site)
-            for result in checks_of_a_copy(probe, seen.losses, answered, is_same_batch=is_same_batch):
+            answered, written = seen.losses_of(site), seen.targets
+            for result in checks_of_a_copy(probe, seen.losses, answered, written, is_same_batch=is_same_batch):
                 found.append(result)  # one by one: what fails later costs none of these
             if seen.is_flow and len(seen.calls) == 1:
                 found += flow_is_invertible_as_said(probe)

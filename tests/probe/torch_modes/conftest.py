@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mindscope.insight import diagnose
 from mindscope.probe import Monitor, watch
 from mindscope.storage import Event, Run, StepRecord, Store, open_store
 from mindscope.watching import run_script
@@ -59,6 +60,52 @@ class Seen:
 
     def faults(self) -> list[Any]:
         return [event.data for event in self.events("monitor_fault")]
+
+
+@dataclass
+class Told:
+    """What a training that was watched once has told."""
+
+    store: Store
+    run: str
+
+    @property
+    def checks(self) -> dict[str, Any]:
+        """The data of the last event of each check."""
+        return {str(event.data["check"]): event.data for event in self.store.events(self.run, kind="check")}
+
+    @property
+    def outcomes(self) -> dict[tuple[Any, Any], Any]:
+        """The outcome of each check and subject at the last occasion."""
+        events = self.store.events(self.run, kind="check")
+        return {(event.data["check"], event.data["subject"]): event.data["outcome"] for event in events}
+
+    @property
+    def causes(self) -> dict[str, str]:
+        """The severity of each cause that is found."""
+        return {finding.cause: finding.severity for finding in diagnose(self.store, self.run).findings}
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Callable[..., Told]:
+    """Trains models by plain descent on what a function returns as the loss; the first of them is watched."""
+
+    def train(
+        models: Any, losses: Callable[[], Any], *, steps: int = 28, rate: float = 1e-3, after: Any = lambda _: None
+    ) -> Told:
+        models = models if isinstance(models, list) else [models]
+        optimizer = torch.optim.SGD([weight for model in models for weight in model.parameters()], rate)
+        store = open_store(tmp_path / "runs")
+        with watch(models[0], optimizer, store=store) as monitor:
+            for _ in range(steps):
+                loss = losses()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                after(optimizer)
+        return Told(store, monitor.run.id)
+
+    return train
 
 
 def _weights(trained: Any) -> list[bytes]:
