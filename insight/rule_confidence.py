@@ -89,7 +89,7 @@ def abroad(rule: str, record: Mapping[str, tuple[int, int]]) -> float:
     if not record:
         return 1.0
     expected = sum(named * _least(*NAMED.get(other, (0, 0))) for other, (_, named) in record.items())
-    scale = sum(right for right, _ in record.values()) / expected
+    scale = sum(right for right, _ in record.values()) / expected if expected else 0.0
     right, named = record.get(rule, (0, 0))
     prior = min(scale * _least(*NAMED.get(rule, (0, 0))), 1.0)
     return (right + _SHARED * prior) / (named + _SHARED)

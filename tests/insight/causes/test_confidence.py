@@ -96,3 +96,8 @@ def test_a_rule_that_was_never_named_abroad_is_worth_what_all_rules_are() -> Non
     assert confidence.abroad("three", record) == pytest.approx(0.5)
     assert confidence.abroad("one", record) == pytest.approx((1 + 4 * 0.5) / 8)
     assert confidence.abroad("one", {}) == 1.0
+
+
+def test_a_record_of_rules_that_were_never_right_at_home_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confidence, "NAMED", {"one": (0, 30)})
+    assert confidence.abroad("one", {"one": (1, 2)}) == pytest.approx(1 / 6)
