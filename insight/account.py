@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ..storage import Finding
 from .calibration import NAMED
 from .root_causes import began_together, possible_causes
+from .rule_confidence import VERIFIED
 from .rules import RULES
 
 #: Steps before and after a finding that its query reads.
@@ -27,8 +28,8 @@ class Account:
         change: Change of the model's modules at its first step or shortly before; empty if there was none.
         named: Number of benchmark runs in which the rule was named as a root cause.
         right: Number of these in which it was a root cause.
-        asks: `intent` where the run cannot tell a fault from a choice, `reference` where only a comparison can; else
-            empty.
+        asks: `intent` where the run cannot tell a fault from a choice, `reference` where only a comparison can;
+            empty where neither matters, and of a finding that was verified on this run.
     """
 
     query: str
@@ -69,13 +70,14 @@ def account_of(
     possible = [cause for cause in possible_causes(finding.cause) if cause not in found]
     silent = {RULES[name].cause for name in rules_run if name in RULES}
     rule = RULES.get(finding.rule)
+    is_verified = finding.rule in VERIFIED and finding.severity != "info"
     right, named = NAMED.get(finding.rule, (0, 0))
     alike = [item for item in findings if began_together(item, finding)]
     return Account(
         query=_query(finding, run, last_step),
         ruled_out=tuple(cause for cause in possible if cause in silent),
         not_checked=tuple(cause for cause in possible if cause not in silent and not _is_beside(cause)),
-        asks=rule.asks if rule else "",
+        asks=rule.asks if rule and not is_verified else "",
         also=tuple(sorted({item.site for item in alike} - {finding.site})),
         ranks=tuple(sorted({item.rank for item in alike} - {finding.rank})),
         follows=tuple(item for item in follows if item not in alike),

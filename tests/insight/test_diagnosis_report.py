@@ -191,6 +191,12 @@ def test_what_only_a_person_can_tell_is_asked():
     assert "Needs your intent" in diagnosis.to_markdown()
 
 
+@pytest.mark.parametrize(("severity", "asks"), [("error", ""), ("info", "intent")])
+def test_a_leak_that_was_verified_needs_nobody_to_say_whether_it_is_meant(severity, asks):
+    leak = replace(BAD, rule="data-leak", cause="data_leak", severity=severity)
+    assert Diagnosis("run-1", "unhealthy", (leak,), (leak,)).accounts()[0].asks == asks
+
+
 def test_a_root_cause_says_where_else_it_shows_and_how_often_its_rule_was_right(monkeypatch):
     monkeypatch.setattr(account, "NAMED", {BAD.rule: (7, 8)})
     diagnosis = replace(
