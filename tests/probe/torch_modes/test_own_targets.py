@@ -1,26 +1,13 @@
 """Predictions and targets on small trainings: bound to each other, exchanged, moved on by one, mirrored, or negated."""
 
-import mindscope as ms
 import pytest
-from mindscope.insight import diagnose
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 nn, functional = torch.nn, torch.nn.functional
 
 
-def trained(tmp_path, model, losses, *, steps=190, rate=0.1):
-    """Train and return {check: event data} of what was told of targets, and the parameters at the end."""
-    optimizer = torch.optim.SGD(model.parameters(), rate)
-    with ms.watch(model, optimizer, store=tmp_path / "runs") as monitor:
-        for _ in range(steps):
-            loss = losses()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-    store = ms.open_store(tmp_path / "runs")
-    events = store.events(monitor.run.id, kind="check")
-    named = {event.data["check"]: event.data for event in events}
-    return named, store, monitor.run.id
+#: Steps until the targets are told of, and the rate of the descent.
+LONG = {"steps": 190, "rate": 0.1}
 
 
 def regression(model, change, *, is_written):
@@ -44,17 +31,17 @@ CHANGES = {
 
 @pytest.mark.parametrize("is_written", [True, False], ids=["written", "called"])
 @pytest.mark.parametrize("name", CHANGES)
-def test_targets_that_have_nothing_to_do_with_the_inputs(tmp_path, name, is_written):
+def test_targets_that_have_nothing_to_do_with_the_inputs(told, name, is_written):
     torch.manual_seed(0)
     model = nn.Linear(4, 2)
     change, outcome = CHANGES[name]
-    named, store, run = trained(tmp_path, model, regression(model, change, is_written=is_written))
-    assert named["targets_fit_their_predictions"]["outcome"] == outcome
-    causes = {finding.cause for finding in diagnose(store, run).findings if finding.severity != "info"}
+    found = told(model, regression(model, change, is_written=is_written), **LONG)
+    assert found.checks["targets_fit_their_predictions"]["outcome"] == outcome
+    causes = {cause for cause, severity in found.causes.items() if severity != "info"}
     assert ("uninformative_labels" in causes) == (outcome == "broken")
 
 
-def test_inputs_that_are_moved_on_by_one_sample(tmp_path):
+def test_inputs_that_are_moved_on_by_one_sample(told):
     torch.manual_seed(0)
     model, weights = nn.Linear(4, 4), torch.eye(4)
 
@@ -63,23 +50,22 @@ def test_inputs_that_are_moved_on_by_one_sample(tmp_path):
         # the model may pass its input on, which is the next sample's
         return functional.l1_loss(x.roll(1, 0) + 0.0 * model(x.roll(1, 0)), x @ weights)
 
-    named, _, _ = trained(tmp_path, model, loss)
-    found = named["targets_fit_their_predictions"]
+    found = told(model, loss, **LONG).checks["targets_fit_their_predictions"]
     assert found["outcome"] == "broken"
     assert found["numbers"]["worst"] < -0.5 < found["numbers"]["best"]
 
 
-def test_predictions_that_avoid_their_targets(tmp_path):
+def test_predictions_that_avoid_their_targets(told):
     torch.manual_seed(0)
     model = nn.Linear(4, 2)
     plain = regression(model, lambda target: target, is_written=False)
-    named, store, run = trained(tmp_path, model, lambda: -plain(), rate=0.02)
-    assert named["targets_fit_their_predictions"]["numbers"]["best"] < -0.5
-    assert "wrong_loss_sign" in {finding.cause for finding in diagnose(store, run).findings}
+    found = told(model, lambda: -plain(), steps=190, rate=0.02)
+    assert found.checks["targets_fit_their_predictions"]["numbers"]["best"] < -0.5
+    assert "wrong_loss_sign" in found.causes
 
 
 @pytest.mark.parametrize(("is_aligned", "outcome"), [(True, "held"), (False, "broken")])
-def test_pictures_that_are_mirrored_without_their_masks(tmp_path, is_aligned, outcome):
+def test_pictures_that_are_mirrored_without_their_masks(told, is_aligned, outcome):
     torch.manual_seed(0)
     model = nn.Conv2d(1, 1, 1)
 
@@ -92,28 +78,28 @@ def test_pictures_that_are_mirrored_without_their_masks(tmp_path, is_aligned, ou
             mask[turned] = mask[turned].flip(-1)
         return functional.binary_cross_entropy_with_logits(model(image), mask)
 
-    named, _, _ = trained(tmp_path, model, loss)
-    assert named["pictures_are_aligned"]["outcome"] == outcome
+    found = told(model, loss, **LONG)
+    assert found.checks["pictures_are_aligned"]["outcome"] == outcome
 
 
-def test_targets_that_are_all_the_same_tell_nothing(tmp_path):
+def test_targets_that_are_all_the_same_tell_nothing(told):
     torch.manual_seed(0)
     model = nn.Linear(4, 1)
 
     def loss():
         return functional.binary_cross_entropy_with_logits(model(torch.randn(16, 4)), torch.ones(16, 1))
 
-    assert "targets_fit_their_predictions" not in trained(tmp_path, model, loss)[0]
+    assert "targets_fit_their_predictions" not in told(model, loss, **LONG).checks
 
 
-def test_a_training_is_the_same_with_and_without(tmp_path):
+def test_a_training_is_the_same_with_and_without(told):
     ends = []
     for is_watched in (True, False):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.2), nn.Linear(8, 2))
         loss = regression(model, CHANGES["permuted"][0], is_written=True)
         if is_watched:
-            trained(tmp_path, model, loss)
+            told(model, loss, **LONG)
         else:
             optimizer = torch.optim.SGD(model.parameters(), 0.1)
             for _ in range(190):
@@ -125,7 +111,7 @@ def test_a_training_is_the_same_with_and_without(tmp_path):
     assert torch.equal(*ends)
 
 
-def test_samples_of_which_each_has_a_noise_level_of_its_own(tmp_path):
+def test_samples_of_which_each_has_a_noise_level_of_its_own(told):
     torch.manual_seed(0)
     model = nn.Linear(2, 2)
 
@@ -134,5 +120,5 @@ def test_samples_of_which_each_has_a_noise_level_of_its_own(tmp_path):
         noise = torch.randn(64, 2)
         return ((model(noise) / levels - noise / levels) * levels).square().mean()
 
-    found, _, _ = trained(tmp_path, model, loss)
+    found = told(model, loss, **LONG).checks
     assert found.get("targets_fit_their_predictions", {}).get("outcome") != "broken"

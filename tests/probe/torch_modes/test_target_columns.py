@@ -1,31 +1,14 @@
 """Targets among the columns of an input: one column for each class, or with noise; and inputs that only look alike."""
 
-import mindscope as ms
 import pytest
-from mindscope.insight import diagnose
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 nn, functional = torch.nn, torch.nn.functional
 EXACT, NEARLY = "targets_are_no_input_column", "targets_are_nearly_no_input_column"
 
 
-def trained(tmp_path, models, losses, *, steps=28):
-    """Train and return {(check, subject): outcome} of the last occasion, and {cause: severity}."""
-    optimizer = torch.optim.SGD([weight for model in models for weight in model.parameters()], 1e-3)
-    with ms.watch(*models[:1], optimizer, store=tmp_path / "runs") as monitor:
-        for _ in range(steps):
-            loss = losses()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-    store = ms.open_store(tmp_path / "runs")
-    events = store.events(monitor.run.id, kind="check")
-    outcomes = {(event.data["check"], event.data["subject"]): event.data["outcome"] for event in events}
-    return outcomes, {finding.cause: finding.severity for finding in diagnose(store, monitor.run.id).findings}
-
-
 @pytest.mark.parametrize("kind", ["leak", "other class", "codes alone"])
-def test_a_column_for_each_class(tmp_path, kind):
+def test_a_column_for_each_class(told, kind):
     torch.manual_seed(0)
     model = nn.Linear(7, 3)
 
@@ -35,13 +18,13 @@ def test_a_column_for_each_class(tmp_path, kind):
         measured = torch.randint(0, 2, (32, 4)).float() if kind == "codes alone" else torch.randn(32, 4)
         return functional.cross_entropy(model(torch.cat((measured, functional.one_hot(shown, 3).float()), 1)), y)
 
-    found, causes = trained(tmp_path, [model], loss)
-    assert found[EXACT, "input"] == ("broken" if kind == "leak" else "held")
-    assert causes.get("data_leak") == ("error" if kind == "leak" else None)
+    found = told([model], loss)
+    assert found.outcomes[EXACT, "input"] == ("broken" if kind == "leak" else "held")
+    assert found.causes.get("data_leak") == ("error" if kind == "leak" else None)
 
 
 @pytest.mark.parametrize(("noise", "scale", "is_near"), [(0.02, 1.0, True), (0.3, 1.0, False), (0.02, 3.0, False)])
-def test_a_column_that_is_nearly_the_target_is_a_question(tmp_path, noise, scale, is_near):
+def test_a_column_that_is_nearly_the_target_is_a_question(told, noise, scale, is_near):
     torch.manual_seed(0)
     model = nn.Linear(4, 1)
 
@@ -50,13 +33,13 @@ def test_a_column_that_is_nearly_the_target_is_a_question(tmp_path, noise, scale
         x[:, 3] = scale * (y + noise * torch.randn(32))
         return functional.mse_loss(model(x)[:, 0], y)
 
-    found, causes = trained(tmp_path, [model], loss)
-    assert found[EXACT, "input"] == "held"
-    assert found.get((NEARLY, "input")) == ("broken" if is_near else None)
-    assert causes.get("data_leak") == ("info" if is_near else None)
+    found = told([model], loss)
+    assert found.outcomes[EXACT, "input"] == "held"
+    assert found.outcomes.get((NEARLY, "input")) == ("broken" if is_near else None)
+    assert found.causes.get("data_leak") == ("info" if is_near else None)
 
 
-def test_a_table_that_is_rebuilt_with_its_classes_is_no_leak(tmp_path):
+def test_a_table_that_is_rebuilt_with_its_classes_is_no_leak(told):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(7, 3), nn.Linear(3, 7))
 
@@ -66,6 +49,6 @@ def test_a_table_that_is_rebuilt_with_its_classes_is_no_leak(tmp_path):
         rebuilt = model(x)
         return functional.mse_loss(rebuilt[:, :4], x[:, :4]) + functional.cross_entropy(rebuilt[:, 4:], y)
 
-    found, causes = trained(tmp_path, [model], loss)
-    assert found[EXACT, "input"] == "held"
-    assert "data_leak" not in causes
+    found = told([model], loss)
+    assert found.outcomes[EXACT, "input"] == "held"
+    assert "data_leak" not in found.causes
