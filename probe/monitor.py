@@ -170,6 +170,7 @@ class Monitor:
         if self._recorder.current.has_recorded:
             self._recorder.record_last_loss()
             self._recorder.note_resume_point("close")
+            self._recorder.note_schedules(error)
         site, failure = ("", {}) if error is None else self._failure(error)
         self._adapter.detach()
         recorder = self._recorder

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import cos, isfinite, pi
 
-from ...storage import ROOT_SITE, Finding
+from ...storage import ROOT_SITE, Event, Finding
 from ..context.step_context import StepContext
+from ..indicators.ended_schedules import ended_schedules
 from ..recording import Recording
 from ..rule import CONFIGURATION, rule
 
@@ -21,6 +22,12 @@ _LOST, _LONG = 1e-6, 0.25
 _EXACT = 1e-3
 #: Records in a row with a rate of exactly zero after another rate; a curve that touches zero has one or two.
 _ZERO = 8
+#: First losses that are kept (our choice): an epoch of so many steps can be told from the mean of its losses.
+_FIRST_LOSSES = 4096
+
+
+def _schedule(kind: str, **values: float | str) -> tuple[Event]:
+    return (Event("schedule", 99, data={"type": kind, **values}),)
 
 
 @dataclass(slots=True)
@@ -29,6 +36,7 @@ class _ScheduleErrorState:
 
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=6))
     seen: int = 0
+    losses: list[float] = field(default_factory=list)
     highest: float = 0.0
     falls: int = 0
     last_fall: float = 0.0
@@ -52,6 +60,7 @@ class _ScheduleErrorState:
 @rule(
     "schedule-error",
     needs=("scalar/learning_rate",),
+    triggers=("scalar/learning_rate", "event/schedule"),
     phase=CONFIGURATION,
     memory=_ScheduleErrorState,
     is_fact=True,
@@ -68,9 +77,25 @@ class _ScheduleErrorState:
         # a decay meant for epochs, stepped every batch
         Recording({"scalar/learning_rate": tuple(0.1 * 0.93**step for step in range(200))}),
         Recording({"scalar/learning_rate": tuple(0.1 * 0.5**step for step in _STEPS)}),
+        # a cosine that has come up again, and one that has hardly begun
+        Recording(
+            {"scalar/learning_rate": 0.1},
+            steps=100,
+            events=_schedule("CosineAnnealingLR", stepped=100, length=60, rate=0.07, peak=0.1, lowest=0.0),
+        ),
+        Recording(
+            {"scalar/learning_rate": 0.1},
+            steps=100,
+            events=_schedule("CosineAnnealingLR", stepped=5, length=100, rate=0.0994, peak=0.1, lowest=0.0),
+        ),
     ),
     silent_on=(
         Recording({"scalar/learning_rate": 0.1}, steps=60),
+        Recording(
+            {"scalar/learning_rate": 0.1},
+            steps=100,
+            events=_schedule("CosineAnnealingLR", stepped=100, length=100, rate=0.0, peak=0.1, lowest=0.0),
+        ),
         Recording({"scalar/learning_rate": tuple(min(1, (step + 1) / 20) * _COSINE[step] for step in _STEPS)}),
         # warm restarts at the bottom of the curve, and steps down by ten
         Recording({"scalar/learning_rate": _COSINE + _COSINE}),
@@ -92,8 +117,16 @@ def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding
     least 50 steps, a quarter of that if it falls on below 1e-6, or at exactly zero for 8. A jump above the highest rate
     so far is judged by its effect on the loss. Step the schedule in one place only, and restore its state when
     resuming.
+
+    When a PyTorch training ends, its schedules are asked how far they have come. One whose length is that of the
+    training in steps, and that was stepped once an epoch, has done nothing yet; `ReduceLROnPlateau(mode="max")` must
+    not be told the loss. A cosine that has risen again behind its `T_max`, and a warm-up that has hardly begun, are
+    questions.
     """
-    rate = context.scalar("learning_rate")
+    rate, loss = context.scalar("learning_rate"), context.scalar("loss")
+    if loss is not None and len(memory.losses) < _FIRST_LOSSES:
+        memory.losses.append(loss)
+    yield from _at_the_end(context, memory, rate or 0.0)
     if rate is None:
         return
     if not isfinite(rate) or rate < 0:
@@ -116,6 +149,23 @@ def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding
     memory.highest = max(memory.highest, rate)
     memory.rates.append(rate)
     memory.seen += 1
+
+
+def _at_the_end(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
+    for event in context.events("schedule"):
+        highest, losses = max(memory.highest, rate), tuple(memory.losses)
+        for found in ended_schedules(event, steps=event.step, highest=highest, first_losses=losses):
+            yield context.finding(
+                ROOT_SITE,
+                "scalar/learning_rate",
+                found.evidence,
+                severity="warning" if found.is_certain else "info",
+                first_step=0,
+                position=0,
+                explanation=found.words,
+                advice=found.advice,
+                confidence=0.9 if found.is_certain else 0.5,
+            )
 
 
 def _restart(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from ..resume import resume_differences
 from .causality import ModelCaller, NotASequence, causality_of
 from .environment import random_state_checksums
 from .loss_facts import LossCall, LossFacts
+from .schedules import schedules_of
 from .step_facts import Accumulation, ForwardModes, OptimizerSteps, Ties
 
 _Arguments = ParamSpec("_Arguments")
@@ -80,6 +81,7 @@ class Facts:
         self._waits_for_sample = bool(recorder.config.causality)
         self._generators: dict[str, Json] = {}
         recorder.note_resume_point = self.note_resume_point
+        recorder.note_schedules = self.note_schedules
         self._guard(self._tell_random_state)
 
     def modules_changed(self) -> None:
@@ -181,10 +183,19 @@ class Facts:
         if not self._is_off:
             self._guard(self._tell_resume_point, reason)
 
+    def note_schedules(self, error: BaseException | None) -> None:
+        """Record how far the schedules have come, if the training does not end with this error."""
+        if error is None and not self._is_off:
+            self._guard(self._tell_schedules)
+
     def _tell_resume_point(self, reason: str) -> None:
         checksum, each = self._checksums()
         state = self._state(checksum, each, random_state_checksums())
         self._recorder.event("resume_point", "", reason=reason, **state)
+
+    def _tell_schedules(self) -> None:
+        for schedule in schedules_of(self._source.optimizers):
+            self._recorder.event("schedule", "", **schedule)
 
     def _state(self, checksum: str, each: dict[str, Json], generators: dict[str, Json]) -> dict[str, Json]:
         counts: list[Json] = [self._source.step_count(optimizer) or 0 for optimizer in self._source.optimizers]

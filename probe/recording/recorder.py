@@ -60,6 +60,7 @@ class Recorder:
         expects_activations: Whether the model calls hooks, so that a step without activations is a fault.
         resume_points: Points of earlier runs, which the first step is compared with.
         note_resume_point: Records, with this reason, where the training stands.
+        note_schedules: Records how far the schedules of a training have come, if it does not end with this error.
         written: Returns how many records were written so far, and the processor time in seconds that it took.
     """
 
@@ -85,6 +86,7 @@ class Recorder:
         self.expects_activations = True
         self.resume_points: tuple[ResumePoint, ...] = ()
         self.note_resume_point: Callable[[str], None] = lambda _: None  # where no facts are recorded
+        self.note_schedules: Callable[[BaseException | None], None] = lambda _: None  # likewise
         self.written: Callable[[], tuple[int, float]] = lambda: (0, 0.0)  # while nobody writes
         self.last_loss = LastLoss()
         self.due = due(config, current, whole, self.time)
