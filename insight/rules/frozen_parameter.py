@@ -26,6 +26,7 @@ _NOTHING = 1e-6
 
 
 _MEANT = "a_part_is_frozen"
+_UNGIVEN = "stepped_parameters_get_gradients"
 _UNCALLED, _TWO_NAMES = "alike_layers_are_called", "a_frozen_network_has_one_name"
 
 
@@ -85,6 +86,7 @@ def _skip_window(lookahead: Lookahead, memory: _FrozenParameterState) -> SkipWin
     memory=_FrozenParameterState,
     asks="intent",
     fires_on=(
+        Recording(structure=chain(*_LAYERS), events=(refuting_event(_UNGIVEN, "none of its 6 parameters"),)),
         Recording(structure=chain(*_LAYERS), events=(refuting_event(_TWO_NAMES, "none of the 6 parameters"),)),
         Recording(structure=chain(*_LAYERS), events=(refuting_event(_MEANT, "all 6 parameters are trained"),)),
         Recording(structure=chain(*_LAYERS, frozen=["two.weight"])),
@@ -109,6 +111,7 @@ def _skip_window(lookahead: Lookahead, memory: _FrozenParameterState) -> SkipWin
         ),
     ),
     silent_on=(
+        Recording(structure=chain(*_LAYERS), events=(refuting_event(_UNGIVEN, "", outcome="held"),)),
         # a layer that was not called at two steps, and got its gradients at others
         Recording(
             {"one.weight gradient/l2_norm": (1.0,) * 14, "two.weight gradient/l2_norm": (1.0, None) * 7},
@@ -159,6 +162,9 @@ def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Findi
     network that is called with gradients and without in one step and has two names, as where the target of a momentum
     encoder is no copy.
 
+    Of an optimizer that rests at most steps, such as a generator's between those of its critic, the probe looks at two
+    steps of its own: that none of its parameters has a gradient at both is a warning as well.
+
     In a rehearsal (`mindscope doctor`) it asks the reverse, too: of a script that sets requires_grad or speaks of
     freezing, and trains all parameters of its model.
 
@@ -182,6 +188,7 @@ def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Findi
             severity="warning",
             confidence=0.95,
         )
+    yield from _ungiven(context, memory)
     for event in refuted(context, _MEANT):
         yield refutation(
             context,
@@ -200,6 +207,24 @@ def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Findi
     if table is not None and not context.record.skipped and not memory.is_elsewhere:
         yield from _unreached(context, memory, table)
     yield from _confused(context, memory)
+
+
+def _ungiven(context: StepContext, memory: _FrozenParameterState) -> Iterator[Finding]:
+    """Yield findings about networks whose optimizer steps without any gradient."""
+    for event in refuted(context, _UNGIVEN, occasion=2):
+        site = str(event.data.get("subject"))
+        memory.reported.add(site)
+        found = refutation(
+            context,
+            event,
+            consequence="its loss trains nothing of it",
+            advice="find where the path from its loss is cut: detach(), no_grad, .data, or a fake batch that was made "
+            "for the other learner's step and is used again",
+            metric="gradient/l2_norm",
+            severity="warning",
+            confidence=0.95,
+        )
+        yield replace(found, site=site)
 
 
 def _confused(context: StepContext, memory: _FrozenParameterState) -> Iterator[Finding]:

@@ -43,6 +43,7 @@ from .torch_sites import ModuleSites, owners_of, parameters_of, takes_hooks
 from .torch_targets import TorchTargets
 from .torch_tensors import ACCESS
 from .torch_training import TorchChanges, TorchTraining
+from .torch_turns import TurnChecks
 
 
 def follow_calls(module_sites: ModuleSites, known: Callable[[], None]) -> CallOrder:
@@ -171,6 +172,7 @@ class TorchAdapter:
             is_called_unseen=self._is_called_unseen,
             guard=guard,
         )
+        self._handles.append(self._turns_of(training))
         batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
         see_batch = batches.hook() if batches.is_wanted else None
         self._handles.append(
@@ -296,6 +298,12 @@ class TorchAdapter:
         reached = ReachedParameters(self.model, lambda: view.optimizers)
         resting = RestingNetworks(sites.modules, lambda: view.optimizers)
         return TorchChecks(sites, recorder, reached=reached, resting=resting)
+
+    def _turns_of(self, training: TorchTraining) -> TurnChecks:
+        learners = training.learners
+        turns = TurnChecks(self.model, self._module_sites, self._recorder, self._checks, self.view.optimizers, learners)
+        learners.turned = turns.step_ends
+        return turns
 
     def _tell_what_is_scripted(self, recorder: Recorder) -> None:
         for site, hidden in self._module_sites.scripted.items():

@@ -67,6 +67,7 @@ class TorchChecks(SilentListener):
         occasions: Fewer steps than all, for networks that are trained beside the model that the run records.
         reached: Follows the losses to what they train; None where that is not known.
         resting: Looks at networks that are called and not trained, likewise.
+        concerns: Whether copies of this module are called; of all modules where it is left out.
 
     Attributes:
         wants_end_of: The first step whose end `step_ends` must be told; beyond every step when the checks are over.
@@ -81,8 +82,10 @@ class TorchChecks(SilentListener):
         *,
         reached: ReachedParameters | None = None,
         resting: RestingNetworks | None = None,
+        concerns: Callable[[torch.nn.Module], bool] = lambda _: True,
     ) -> None:
         self._module_sites, self._recorder, self._reached = module_sites, recorder, reached
+        self._concerns = concerns
         self._resting = resting
         self._masks, self._mask_history = BootstrapMasks(), BootstrapHistory()
         self._leaving: list[FunctionMode] = []
@@ -107,6 +110,17 @@ class TorchChecks(SilentListener):
     def is_over(self) -> bool:
         """Whether no occasion is left, nor under way."""
         return not self._waiting and self._seen is None
+
+    @property
+    def is_told_of_the_first(self) -> bool:
+        """Whether the first occasion has passed."""
+        return self._occasion > 0
+
+    def postpone(self, step: int) -> None:
+        """Leave the step alone that the checks are armed for, and wait for this one."""
+        if self._seen is not None:
+            self._disarm()
+            self._waiting.insert(0, step)
 
     def remove(self) -> None:
         """Remove the hooks and stop listening."""
@@ -358,7 +372,7 @@ class TorchChecks(SilentListener):
             with suppress(Exception), aside(), torch.no_grad():
                 self._tell("", seen.layouts())
         for site, call in seen.calls.items():
-            if site in modules:
+            if site in modules and self._concerns(modules[site]):
                 self._tell(site, self._checked(site, modules[site], call, seen))
         if self._occasion >= ALL_CHECKS:
             self._earlier.clear()  # no later occasion compares batches

@@ -44,6 +44,11 @@ class Learners:
     Optimizers that step after the same backward passes share a loss, and are one learner. Where there are several
     learners, each has the scalar `<name>/loss`: the sum of the values that its backward passes started from, since its
     gradients were cleared. A single learner has none beside `loss`.
+
+    Attributes:
+        is_entangled: Whether a pass of one learner has reached the parameters of another.
+        changed: Called when there are other learners than before.
+        turned: Called at the end of a step with its number and the ids of the optimizers that stepped.
     """
 
     def __init__(self, recorder: Recorder, view: TorchView, lifecycle: StepLifecycle) -> None:
@@ -59,6 +64,7 @@ class Learners:
         self._told: list[Json] = []
         self._reached: dict[int, set[int]] = {}
         self.is_entangled = False
+        self.turned: Callable[[int, frozenset[int]], None] = lambda _step, _stepped: None
         self.changed: Callable[[], None] = lambda: None
 
     def backward_begins(self) -> None:
@@ -87,6 +93,7 @@ class Learners:
     def step_ends(self) -> None:
         """Record the loss of every learner that has stepped, if there are several."""
         used, self._used = self._used, {}
+        self.turned(self._recorder.current.step, frozenset(used))
         self._tell_of_resting(used)
         learners: dict[tuple[int, ...], list[int]] = {}
         for optimizer, passes in used.items():
@@ -168,6 +175,10 @@ class Learners:
             self._told = told
             self._recorder.event("learners", learners=told)
             self.changed()
+
+    def name_of(self, optimizer: Any) -> str:
+        """Return the outermost site of all that this optimizer steps."""
+        return self._name_of(frozenset((id(optimizer),)))
 
     def _name_of(self, group: frozenset[int]) -> str:
         """Return the outermost site that holds all that these optimizers step and nothing that others do.

@@ -20,7 +20,8 @@ class ReachedParameters:
     networks in evaluation mode, such as one that judges pictures.
 
     Args:
-        model: The watched model, whose own parameters another rule tells.
+        model: The watched model, of whose own parameters another rule tells where one optimizer steps them: of several,
+            each step records the gradients of those that step.
         optimizers: The watched ones.
     """
 
@@ -63,20 +64,26 @@ class ReachedParameters:
 
     def _outside(self, reached: Iterable[int]) -> set[int]:
         """Return the ids of the reached leaves that are neither the watched model's nor any optimizer's."""
-        ids = set(reached) - ids_of(self._model)
-        ids = ids.difference(*map(parameter_ids, self._optimizers()))
+        held = [parameter_ids(one) for one in self._optimizers()]
+        ids = set(reached).difference(*held)
+        if len(held) < 2:
+            ids -= ids_of(self._model)
         if ids:
             ids = ids.difference(*map(parameter_ids, objects_of(Optimizer)))
         return ids
 
 
 def _told(resting: dict[int, torch.Tensor], reached: Iterable[int]) -> Iterator[CheckResult]:
-    shapes = {shapes_of(network) for network in networks_holding(set(reached) - set(resting)).values()}
+    trained = list(networks_holding(set(reached) - set(resting)).values())
+    shapes = {id(network): shapes_of(network) for network in trained}
     for owner, network in networks_holding(set(resting)).items():
         mine = {name: one for name, one in network.named_parameters() if id(one) in resting}
         for one in mine.values():
             del resting[id(one)]
-        if network.training and shapes_of(network) not in shapes:
+        is_own, kind = id(network) in shapes, shapes_of(network)
+        is_copy = any(kind == other for number, other in shapes.items() if number != id(network))
+        is_most = is_own and 2 * len(mine) > len(kind)  # as where a new head is trained
+        if network.training and not is_copy and not is_most:
             yield stepped_result(owner, list(mine), sum(one.numel() for one in mine.values()))
     names = {id(leaf): name for name, leaf in tensors_in_sight(set(resting)).items()}
     for key, leaf in resting.items():

@@ -180,6 +180,7 @@ class TorchTraining:
         lifecycle: Lifecycle of the training's steps.
         opening: The hook that sees forwards of the model begin.
         steps: The hooks of the optimizers.
+        learners: Tells the losses of several optimizers apart.
         ranks: Compares this process with the others, if that is asked for.
         wraps_backward: Whether backward passes run inside a tracer.
     """
@@ -216,10 +217,10 @@ class TorchTraining:
             before_step=self._before_step,
             at_end=self._step_ends,
         )
-        self._learners = Learners(recorder, view, self.lifecycle)
-        self.kind = TorchKind(recorder, view, self._learners)
+        self.learners = Learners(recorder, view, self.lifecycle)
+        self.kind = TorchKind(recorder, view, self.learners)
         facts.kind = self.kind
-        self._learners.changed = self.kind.learners_changed
+        self.learners.changed = self.kind.learners_changed
         self._hand_steps = HandSteps(recorder, view, self.lifecycle, module_sites.modules, has_optimizer=has_optimizer)
         self.steps = TorchStepHooks(self.lifecycle, view, recorder)
         self.opening = OpeningHook(guard(self._forward_opens))
@@ -319,7 +320,7 @@ class TorchTraining:
         if self.kind.is_looking:
             self.kind.backward_begins(only_scalar(roots))
         if len(self._view.optimizers) > 1:
-            self._learners.backward_begins()
+            self.learners.backward_begins()
 
     def _look_at_tensors(self, roots: Any) -> None:
         """Do what a forward does of a training without an optimizer, of which no forward is seen."""
@@ -345,7 +346,7 @@ class TorchTraining:
         if not self._current.is_idle and self._current.thread == get_ident():
             self._recorder.backward_ends()
             if len(self._view.optimizers) > 1:
-                self._learners.backward_ends(self._current.root)
+                self.learners.backward_ends(self._current.root)
             elif not self._view.optimizers and self._current.saw_backward and self._hand_steps.is_watching:
                 self._hand_steps.backward_ends()
             if not self._current.has_recorded:
@@ -432,7 +433,7 @@ class TorchTraining:
 
     def _step_ends(self, passes: int) -> None:
         if len(self._view.optimizers) > 1:
-            self._learners.step_ends()
+            self.learners.step_ends()
         if self.kind.is_looking:
             self.kind.step_ends()
         self._facts.step_ends(passes)
