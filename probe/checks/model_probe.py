@@ -2,8 +2,8 @@
 
 import copy
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -15,11 +15,16 @@ from ..aside import aside, same_random_numbers
 from .evaluation_dropout import DropoutsSeen
 from .model_call import ModelCall, outputs_of
 from .program_text.own_files import same_globals
+from .write_guard import WriteGuard
 
-#: Largest model that is copied, 32 MiB: the copy lives for a moment, on the training's device. Our choice.
-MOST_BYTES = 1 << 25
+#: Largest model whose parameters are copied, 32 MiB: the copy lives for a moment, on the training's device. Larger ones
+#: share them with their copy, which may have so many bytes of buffers. Our choice.
+MOST_BYTES, _MOST_BUFFERS = 1 << 25, 1 << 24
 #: Outputs that are compared, and seconds that all calls of one occasion may take. Our choice.
 _MOST_OUTPUTS, _MOST_S = 4, 1.0
+#: For large models: seconds that a forward may take, how many more of them all calls of one occasion may take, and
+#: elements of all outputs, 16 MiB as they are compared. Our choice: a step takes three forwards, and more.
+_MOST_FORWARD_S, _MORE_FORWARDS, _MOST_ELEMENTS = 0.7, 8, 1 << 21
 #: Seconds that may pass for one of this thread's own: on a busy machine most of them pass without any work of ours, and
 #: on a device the work is done elsewhere. Our choice.
 _WALL = 5.0
@@ -55,7 +60,8 @@ class ModelProbe:
     """Answers what a model's output would be for other inputs.
 
     The copy has no hooks but those of torch's own weight and spectral norms. All random generators are as before after
-    each call, and start from the same numbers in each call. Buffers of the copy are put back.
+    each call, and start from the same numbers in each call. Buffers of the copy are put back. The copy of a large model
+    shares its parameters, and operators that would write to them are refused.
 
     Args:
         model: The model; it is not called and not changed.
@@ -67,18 +73,23 @@ class ModelProbe:
         dropouts: What the copy dropped out in that call.
 
     Raises:
-        NotAnswered: The model is too large, cannot be copied, or does not answer twice alike.
+        NotAnswered: The model is too slow, cannot be copied, or does not answer twice alike.
         NotFinite: The model answers with NaN or infinity.
     """
 
     def __init__(self, model: torch.nn.Module, call: ModelCall) -> None:
         self.call = call
         self._spent_s = 0.0
-        self._copy = _copy_of(model)
+        self._most_s = _MOST_S
+        is_large = _bytes_of(model.parameters()) + _bytes_of(model.buffers()) > MOST_BYTES
+        self._guard = WriteGuard(model.parameters()) if is_large else None
+        self._copy = _copy_of(model, shares_parameters=is_large)
         self._buffers = [(buffer, buffer.clone()) for buffer in self._copy.buffers()]
         self.dropouts = DropoutsSeen()
         with self.dropouts:
             self.base = self._answer(call)
+        if is_large:
+            self._check_speed()
         if not self.base:
             raise NotAnswered("the model returns no floating-point tensor")
         if not all(bool(torch.isfinite(output).all()) for output in self.base):
@@ -95,7 +106,7 @@ class ModelProbe:
             NotAnswered: The model refuses them, or the time for checks is used up.
             NotFinite: It answers with NaN or infinity, which it does not do for the call as it is.
         """
-        if self._spent_s > _MOST_S:
+        if self._spent_s > self._most_s:
             raise NotAnswered(f"the calls took {self._spent_s:.1f} s, more than checks may take")
         answers = self._answer(self.call.replaced(changes), with_gradients=with_gradients)
         if not all(bool(torch.isfinite(answer).all()) for answer in answers):
@@ -108,7 +119,7 @@ class ModelProbe:
         Raises:
             NotAnswered: The model refuses, or the time for checks is used up.
         """
-        if self._spent_s > _MOST_S:
+        if self._spent_s > self._most_s:
             raise NotAnswered(f"the calls took {self._spent_s:.1f} s, more than checks may take")
         return self._answer(self.call, seed=1)
 
@@ -219,16 +230,29 @@ class ModelProbe:
         began, began_own = time.perf_counter(), time.thread_time()
         call = call.replaced({})  # some models write what they compute into a dictionary that they are given
         try:
-            with _quiet(self._device(), seed), torch.set_grad_enabled(with_gradients):
-                return [output.double() for output in outputs_of(self._copy(*call.arguments, **call.keywords))][
-                    :_MOST_OUTPUTS
-                ]
+            with _quiet(self._device(), seed), torch.set_grad_enabled(with_gradients), self._guard or nullcontext():
+                outputs = list(outputs_of(self._copy(*call.arguments, **call.keywords)))[:_MOST_OUTPUTS]
+                self._check_size(outputs)
+                return [output.double() for output in outputs]
+        except NotAnswered:
+            raise
         except Exception as error:
             raise NotAnswered(f"a copy of the model raised {type(error).__name__}: {error}") from error
         finally:
             for buffer, kept in self._buffers:
                 buffer.data.copy_(kept)  # a graph that uses it may still be differentiated: its values are the same
             self._spent_s += max(time.thread_time() - began_own, (time.perf_counter() - began) / _WALL)
+
+    def _check_size(self, outputs: Sequence[torch.Tensor]) -> None:
+        elements = sum(output.numel() for output in outputs)
+        if self._guard is not None and elements > _MOST_ELEMENTS:
+            raise NotAnswered(f"the model is large, and its outputs have {elements} elements, too many to compare")
+
+    def _check_speed(self) -> None:
+        """Give the calls of a large model as much time as its first forward tells."""
+        if self._spent_s > _MOST_FORWARD_S:
+            raise NotAnswered(f"the model is large, and a forward takes {self._spent_s:.1f} s, longer than checks may")
+        self._most_s = _MOST_S + _MORE_FORWARDS * self._spent_s
 
     def _device(self) -> torch.device:
         first = next(chain(self._copy.parameters(), self._copy.buffers()), None)
@@ -271,12 +295,18 @@ def _quiet(device: torch.device, seed: int) -> Iterator[None]:
         yield
 
 
-def _copy_of(model: torch.nn.Module) -> torch.nn.Module:
+def _bytes_of(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _copy_of(model: torch.nn.Module, *, shares_parameters: bool) -> torch.nn.Module:
     """Return a deep copy in evaluation mode; objects that are neither tensors nor modules are shared."""
-    size = sum(tensor.numel() * tensor.element_size() for tensor in chain(model.parameters(), model.buffers()))
-    if size > MOST_BYTES:
-        raise NotAnswered(f"the model has {size >> 20} MiB; models above {MOST_BYTES >> 20} MiB are not copied")
+    size = _bytes_of(model.buffers())
+    if shares_parameters and size > _MOST_BUFFERS:
+        raise NotAnswered(f"the model's buffers have {size >> 20} MiB; more than {_MOST_BUFFERS >> 20} are not copied")
     memo: dict[int, Any] = {}
+    if shares_parameters:
+        memo = {id(one): torch.nn.Parameter(one.detach(), one.requires_grad) for one in model.parameters()}
     for module in model.modules():
         for value in vars(module).values():
             if not isinstance(value, _PLAIN) or (isinstance(value, dict | list) and len(value) > 1000):
