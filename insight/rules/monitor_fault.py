@@ -12,13 +12,19 @@ from ..rule import CONFIGURATION, rule
 @rule(
     "monitor-fault",
     needs=("record",),
-    triggers=("event/monitor_fault", "event/observations_lost", "event/later_training"),
+    triggers=(
+        "event/monitor_fault",
+        "event/observations_lost",
+        "event/later_training",
+        "event/forward_called_directly",
+    ),
     phase=CONFIGURATION,
     is_fact=True,
     fires_on=(
         Recording(events=(Event("monitor_fault", 0, "fc", data={"collector": "weight", "error": "ValueError: no"}),)),
         Recording(events=(Event("monitor_fault", 0, data={"collector": "mine", "error": "no", "touched": True}),)),
         Recording(events=(Event("observations_lost", 0, data={"count": 7}),)),
+        Recording(events=(Event("forward_called_directly", 0, data={"model": "Net", "parts": "encoder, head"}),)),
         Recording(events=(Event("later_training", 0, "net", data={"networks": "net (Net)", "watched": "Teacher"}),)),
     ),
     silent_on=(Recording(events=(Event("step_skipped", 0, data={"loss_scale": 1024.0}),)),),
@@ -27,7 +33,8 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     """Report a failure of the monitor: a collector that was switched off, or records that were lost.
 
     Networks that the script began to train behind the recorded one are a notice: of them only the executable checks
-    speak.
+    speak. So is a program that calls the `forward` of its model itself: torch runs no hooks of such a call, and what is
+    seen is the calls of its parts.
 
     Such a finding never makes a run unhealthy and is never a root cause; it says where silence does not mean health.
     Rules that raise are reported in the same way.
@@ -43,6 +50,18 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
             "but the executable checks",
             advice="look for a run with the tag `after`: a model that is trained alone for 40 steps has one of its "
             "own; else call mindscope.watch in the script, once for each model",
+            confidence=1.0,
+        )
+    for event in context.events("forward_called_directly"):
+        kind, parts = event.data.get("model", "the model"), event.data.get("parts", "its parts")
+        yield context.finding(
+            event.site,
+            "",
+            {"count": 1.0},
+            severity="info",
+            explanation=f"the program calls forward of {kind} itself, for which torch runs no hooks; what is seen is "
+            f"the calls of its parts ({parts}), each by itself, and not which inputs and outputs {kind} has",
+            advice="call the module, model(x), in the place of model.forward(x)",
             confidence=1.0,
         )
     for event in (*context.events("monitor_fault"), *context.events("observations_lost")):

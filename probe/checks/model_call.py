@@ -104,3 +104,10 @@ def outputs_of(value: object, depth: int = 0) -> Iterator[torch.Tensor]:
     elif depth < _DEEPEST and (hasattr(value, "__dataclass_fields__") or isinstance(value, SimpleNamespace)):
         for field in getattr(value, "__dataclass_fields__", None) or vars(value):
             yield from outputs_of(getattr(value, field, None), depth + 1)
+
+
+def has_same_tensors(earlier: Mapping[str, torch.Tensor] | None, tensors: Mapping[str, torch.Tensor]) -> bool:
+    """Return whether two calls were given equal tensors under the same names; False where there is no earlier one."""
+    if earlier is None or earlier.keys() != tensors.keys():
+        return False
+    return all(torch.equal(earlier[name], tensor) for name, tensor in tensors.items() if tensor.dim())

@@ -1,6 +1,9 @@
 """Do random numbers differ from step to step? A generator that is seeded in every step repeats them."""
 
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+
+import torch
 
 from .check_result import CheckResult, broken, held
 
@@ -24,3 +27,8 @@ def random_numbers_differ(steps: Sequence[tuple[bytes, ...]]) -> Iterator[CheckR
         yield broken(REPEATED, _CLAIM, words)
     elif is_used:
         yield held(REPEATED, _CLAIM)
+
+
+def generator_state() -> bytes:
+    """Return a checksum of the state of the host's random generator; a device's is left where it is."""
+    return blake2b(torch.get_rng_state().numpy().tobytes(), digest_size=8).digest()

@@ -138,7 +138,7 @@ def _length(probe: ModelProbe, tensor: torch.Tensor) -> bool:
 
 def _sees_later(probe: ModelProbe, name: str, tensor: torch.Tensor) -> CheckResult:
     length, batch = tensor.shape[1], tensor.shape[0]
-    outputs = [at for at, output in enumerate(probe.base) if _positions(output, batch, length) is not None]
+    outputs = [at for at, output in enumerate(probe.base) if by_position(output, batch, length) is not None]
     if not outputs:
         return undecided(CAUSAL, _CAUSAL, f"no output has the {length} positions of {name}", subject=name)
     sees_its_own = False
@@ -154,7 +154,7 @@ def _sees_later(probe: ModelProbe, name: str, tensor: torch.Tensor) -> CheckResu
         except NotAnswered as reason:
             return undecided(CAUSAL, _CAUSAL, str(reason), subject=name)
         for at in outputs:
-            rows = _positions(moves[at], batch, length) if at < len(moves) else None
+            rows = by_position(moves[at], batch, length) if at < len(moves) else None
             felt = [] if rows is None else (rows > probe.limit(at)).nonzero().reshape(-1).tolist()
             sees_its_own |= position in felt
             if felt and felt[0] < position and rows is not None:
@@ -172,7 +172,7 @@ def _sees_later(probe: ModelProbe, name: str, tensor: torch.Tensor) -> CheckResu
     return held(CAUSAL, _CAUSAL, subject=name, positions=length, sees_its_own=sees_its_own)
 
 
-def _positions(values: torch.Tensor, batch: int, length: int) -> torch.Tensor | None:
+def by_position(values: torch.Tensor, batch: int, length: int) -> torch.Tensor | None:
     """Return `(positions,)`, the largest value at each; None if the values have no such axis."""
     if values.dim() >= 2 and values.shape[0] == batch and values.shape[1] == length:
         return values.transpose(0, 1).reshape(length, -1).amax(1)

@@ -92,6 +92,7 @@ class TorchAdapter:
         listed: Modules whose parts are called instead of themselves.
         has_optimizer: Whether it is known that an optimizer holds parameters of the model; None where it is not.
         is_called_unseen: Whether backward passes come without a forward that a hook has seen.
+        unseen: Name of a class of a listed module whose `forward` the script calls itself; empty for none.
     """
 
     checkpoint_suffix = SUFFIX
@@ -105,6 +106,7 @@ class TorchAdapter:
         listed: tuple[torch.nn.Module, ...] = (),
         has_optimizer: bool | None = None,
         is_called_unseen: bool = False,
+        unseen: str = "",
     ) -> None:
         if not isinstance(model, torch.nn.Module):
             raise NotWatchable(f"model must be a torch.nn.Module, got {type(model).__name__}; pass the module itself")
@@ -118,7 +120,7 @@ class TorchAdapter:
         self._optimizers = tuple(without_wrapper(optimizer) for optimizer in optimizers)
         self._expected = tuple(without_wrapper(optimizer) for optimizer in expected)
         self._module_sites = ModuleSites(model, listed=listed)
-        self._has_optimizer = has_optimizer
+        self._has_optimizer, self._unseen = has_optimizer, unseen
         self._is_called_unseen = is_called_unseen or self._module_sites.has_unseen_entrances()
         self._handles: list[HookHandle] = []
 
@@ -306,6 +308,9 @@ class TorchAdapter:
         return turns
 
     def _tell_what_is_scripted(self, recorder: Recorder) -> None:
+        if self._unseen:
+            parts = ", ".join(dict(self.model.named_children()))
+            recorder.event("forward_called_directly", "", model=self._unseen, parts=parts)
         for site, hidden in self._module_sites.scripted.items():
             recorder.event("scripted", site, modules=hidden)
         if not takes_hooks(self.model):

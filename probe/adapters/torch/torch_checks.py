@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from hashlib import blake2b
 from threading import get_ident
 from typing import Any, Final
 
@@ -21,10 +20,11 @@ from ...checks.flow_checks import flow_is_invertible_as_said
 from ...checks.function_mode import FunctionMode
 from ...checks.input_scales import columns_have_one_scale, that_reach_a_layer
 from ...checks.judge_targets import TWO_SIDES, only_target
-from ...checks.model_call import ModelCall, call_of, outputs_of
+from ...checks.model_call import ModelCall, call_of, has_same_tensors, outputs_of
 from ...checks.model_probe import ModelProbe, NotAnswered, NotFinite
 from ...checks.padding import unpadded_rows_are_answered
-from ...checks.random_numbers import random_numbers_differ
+from ...checks.part_order import checks_of_parts
+from ...checks.random_numbers import generator_state, random_numbers_differ
 from ...checks.step_seen import MOST_CALLS, MOST_LOSSES, LossSeen, StepSeen, network_call
 from ...recording.recorder import Recorder
 from .silent_listener import SilentListener
@@ -269,7 +269,7 @@ class TorchChecks(SilentListener):
         config = self._recorder.config
         if self._module_sites.is_compiled or not config.checks or config.schedule("operator").is_ever_due:
             return  # a new hook would have torch compile the model again; operators would hold a copy
-        self._seen, self._masks = StepSeen(generators=[_generator_state()]), BootstrapMasks()
+        self._seen, self._masks = StepSeen(generators=[generator_state()]), BootstrapMasks()
         if self._resting is not None:
             with suppress(Exception), aside(), torch.no_grad():
                 self._resting.arm(self._answered)
@@ -328,7 +328,7 @@ class TorchChecks(SilentListener):
                 self._answered(output)
                 return
             if len(seen.generators) == _BEFORE_AND_BEGUN:
-                seen.generators.append(_generator_state())
+                seen.generators.append(generator_state())
             with suppress(Exception):
                 flowing = [tensor for tensor in outputs_of(output) if tensor.grad_fn is not None]
                 seen.outputs += flowing[: _MOST_OUTPUTS - len(seen.outputs)]
@@ -343,7 +343,7 @@ class TorchChecks(SilentListener):
         """Note the random generator's state before the step's first training forward."""
         seen = self._seen
         if seen is not None and len(seen.generators) == 1 and torch.is_grad_enabled() and not is_aside():
-            seen.generators.append(_generator_state())
+            seen.generators.append(generator_state())
             if self._resting is not None:
                 with suppress(Exception), aside(), torch.no_grad():
                     self._resting.forward_begins()
@@ -371,11 +371,21 @@ class TorchChecks(SilentListener):
         if self._occasion <= ALL_CHECKS:
             with suppress(Exception), aside(), torch.no_grad():
                 self._tell("", seen.layouts())
-        for site, call in seen.calls.items():
-            if site in modules and self._concerns(modules[site]):
-                self._tell(site, self._checked(site, modules[site], call, seen))
+        self._call_copies(seen, modules)
         if self._occasion >= ALL_CHECKS:
             self._earlier.clear()  # no later occasion compares batches
+
+    def _call_copies(self, seen: StepSeen, modules: Mapping[str, torch.nn.Module]) -> None:
+        """Record what copies of the networks tell, and what they tell together."""
+        calls = {key: call for key, call in seen.calls.items() if key in modules and self._concerns(modules[key])}
+        results: dict[str, list[CheckResult]] = {}
+        for site, call in calls.items():
+            results[site] = [*self._checked(site, modules[site], call, seen)]
+            self._tell(site, results[site])
+        if len(calls) > 1 and self._occasion <= ALL_CHECKS:
+            with suppress(Exception), aside(), torch.no_grad():
+                for site, result in checks_of_parts(calls, modules, results, seen):
+                    self._tell(site, [result])
 
     def _checked(self, site: str, model: torch.nn.Module, call: ModelCall, seen: StepSeen) -> Iterable[CheckResult]:
         found: list[CheckResult] = []
@@ -385,7 +395,7 @@ class TorchChecks(SilentListener):
                 return checks_of_a_trained_copy(probe)
             found += (scales := list(columns_have_one_scale(call)))
             found += inputs_vary(call, self._earlier.get(site, {}), seen.targets)
-            is_same_batch = _is_same(self._earlier.get(site), call.tensors())
+            is_same_batch = has_same_tensors(self._earlier.get(site), call.tensors())
             self._earlier[site] = call.tensors()
             probe = ModelProbe(_inner(model), call)
             found = [*that_reach_a_layer(probe, scales), *found[len(scales) :]]
@@ -431,17 +441,6 @@ def _patch_entropies() -> None:
 
 
 _entropies: PatchedFunctions[TorchChecks] = PatchedFunctions(_patch_entropies)
-
-
-def _generator_state() -> bytes:
-    """Return a checksum of the state of the host's random generator; a device's is left where it is."""
-    return blake2b(torch.get_rng_state().numpy().tobytes(), digest_size=8).digest()
-
-
-def _is_same(earlier: Mapping[str, torch.Tensor] | None, tensors: Mapping[str, torch.Tensor]) -> bool:
-    if earlier is None or earlier.keys() != tensors.keys():
-        return False
-    return all(torch.equal(earlier[name], tensor) for name, tensor in tensors.items() if tensor.dim())
 
 
 def _inner(model: Any) -> Any:

@@ -84,12 +84,14 @@ class TrainedModel:
         optimizers: Those that will step it; none where the first one to step tells.
         listed: Modules of which the script calls the parts instead of themselves.
         is_called_unseen: Whether the script calls `forward` itself, which no hook sees.
+        unseen: Name of a class of a listed module whose `forward` the script calls itself; empty for none.
     """
 
     model: torch.nn.Module
     optimizers: tuple[Optimizer, ...] = ()
     listed: tuple[torch.nn.Module, ...] = ()
     is_called_unseen: bool = False
+    unseen: str = ""
 
 
 class KnownOptimizers:
@@ -165,7 +167,20 @@ def trained_with(called: torch.nn.Module, optimizers: Iterable[Optimizer]) -> Tr
     inner = _smallest(roots[own], called, reached & ids_of(roots[own]))
     roots[own] = inner
     model = inner if len(roots) == 1 else Program(roots)
-    return TrainedModel(model, _stepping(known, model), () if inner is called else (inner,))
+    listed = () if inner is called else (inner,)
+    return TrainedModel(model, _stepping(known, model), listed, unseen=_called_directly(inner) if listed else "")
+
+
+def _called_directly(module: torch.nn.Module) -> str:
+    """Return the class of the module if its `forward` is running now and was not called by torch; else nothing."""
+    code = getattr(getattr(type(module), "forward", None), "__code__", None)
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        caller = frame.f_back
+        if code is not None and frame.f_code is code and caller is not None:
+            return "" if caller.f_code.co_filename.startswith(_TORCH) else type(module).__name__
+        frame = caller
+    return ""
 
 
 def trained_in_sight(optimizers: Iterable[Optimizer]) -> TrainedModel | None:

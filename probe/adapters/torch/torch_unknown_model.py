@@ -254,6 +254,7 @@ class TorchFinder:
             listed=trained.listed,
             has_optimizer=self._optimizers.holds_any_of(trained.model),
             is_called_unseen=trained.is_called_unseen,
+            unseen=trained.unseen,
         )
         self._waiting = []
         self._raw.forget()
