@@ -10,6 +10,8 @@ from ..context.step_context import StepContext
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
 
+#: Parts that the words about an optimizer list.
+_MOST_NAMED = 4
 _MODEL = chain("embed:Embedding", "head:Linear")
 
 
@@ -91,10 +93,28 @@ def check(context: StepContext, memory: _SharedParameterErrorState) -> Iterator[
                 severity="info" if is_trunk else "error",
                 confidence=0.5 if is_trunk else 0.95,
                 explanation=f"{display_site(item.site)} is in {times} groups of the watched optimizers, so each "
-                f"gradient steps it {times} times",
+                f"gradient steps it {times} times{_holders(item, model)}",
                 advice="put each parameter into one group of one optimizer; collect parameters by identity, not by "
                 "name",
             )
+
+
+def _holders(item: ParameterInfo, model: ModelIndex) -> str:
+    """Return words for the optimizers that hold the parameter, if they are several, and what else each steps."""
+    numbers = dict.fromkeys(number for number, _ in (*((item.group,) if item.group else ()), *item.more_groups))
+    kinds = model.structure.optimizers
+    if len(numbers) < 2 or max(numbers) >= len(kinds):
+        return ""
+    words = []
+    for number in numbers:
+        heads = dict.fromkeys(
+            other.site.partition(".")[0]
+            for other in model.parameters.values()
+            if any(at == number for at, _ in (*((other.group,) if other.group else ()), *other.more_groups))
+        )
+        listed = ", ".join(list(heads)[:_MOST_NAMED]) + ", ..." * (len(heads) > _MOST_NAMED)
+        words.append(f"{kinds[number].kind} {number} (which steps {listed})")
+    return f"; it is held by {' and by '.join(words)}"
 
 
 def _is_trunk(model: ModelIndex, early: int) -> bool:

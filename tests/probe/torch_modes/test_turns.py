@@ -79,3 +79,13 @@ def test_an_actor_that_waits_for_its_critic(run_alike, cut):
 def test_optimizers_that_step_together_have_no_turns(run_alike):
     together = ACTOR.format(cut="").replace("if step % 2", "if True")
     assert GIVEN not in {name for name, _ in _told(run_alike, together)[0]}
+
+
+@pytest.mark.parametrize(
+    ("stepped", "is_twice"), [("G.parameters()", False), ("[*G.parameters(), *D.parameters()]", True)]
+)
+def test_an_optimizer_that_holds_another_learners_parameters_is_named(run_alike, stepped, is_twice):
+    store, found, _ = run_alike(CRITIC.format(**{**RIGHT, "stepped": stepped}).replace("range(12)", "range(2)"))
+    told = [one for one in store.findings(found.id) if one.cause == "shared_parameter_error"]
+    assert {one.site.partition(".")[0] for one in told} == ({"D"} if is_twice else set())
+    assert all("RMSprop 0 (which steps G, D) and by RMSprop 1 (which steps D)" in one.explanation for one in told)
