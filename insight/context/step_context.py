@@ -243,6 +243,18 @@ class StepContext:
         finite = np.isfinite(few)
         return median(few if np.count_nonzero(finite) == len(few) else few[finite])
 
+    @once
+    def whole_update(self) -> float:
+        """Return the norm of all updates over the norm of all parameters; NaN when they were not recorded."""
+        table = self.table("update")
+        if table is None:
+            return float("nan")
+        updates, ratios = table.there("l2_norm"), table.there("ratio_to_weight")
+        is_known = np.isfinite(updates) & (ratios > 0)  # parameters of zero have an infinite ratio
+        weights = updates[is_known] / ratios[is_known]
+        norm = float(np.linalg.norm(weights))
+        return float(np.linalg.norm(updates[is_known])) / norm if norm > 0 else float("nan")
+
     def typical_updates(self, records: int) -> list[float] | None:
         """Return `typical_update` of the next records of the burst, this one first; None if they are not stacked."""
         table = self.table("update")

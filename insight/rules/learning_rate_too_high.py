@@ -107,6 +107,9 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
     The update is the median over the weight matrices of update norm over weight norm. About 0.001 is usual (Karpathy,
     "A Recipe for Training Neural Networks"), 0.15 was the largest in our healthy trainings, 0.3 is our limit.
 
+    Where no parameter is a matrix, the update is that of all parameters together, and the loss must have passed all
+    measure: healthy scalars and vectors that start near zero take large steps as well.
+
     A loss of unknown meaning, or with several terms, may lose its progress for other reasons: then it is a warning.
 
     Two kinds of harm need not show in the loss: attention that looks at one token after such updates, and a policy with
@@ -133,7 +136,8 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
     if cold and stability.records < _JUDGED_AT and not stability.is_beyond_measure():
         return
     is_late = cold and stability.records == _JUDGED_AT
-    stuck = is_late and stability.thrown >= _THROWN and not stability.has_recovered()
+    is_thrown = stability.thrown >= _THROWN and not stability.is_of_vectors
+    stuck = is_late and is_thrown and not stability.has_recovered()
     if (
         stuck
         or (stability.is_damaged() and not cold)
@@ -154,6 +158,8 @@ def _report(context: StepContext, stability: UpdateStability, since: int) -> Fin
         if stability.is_damaged()
         else f"the loss went from {stability.usual.median():.4g} to {stability.loss:.4g}"
     )
+    what = "all parameters together" if stability.is_of_vectors else "the typical weight matrix"
+    norm = "their" if stability.is_of_vectors else "its"
     history = (
         f"at step {stability.jumped_at} the rate jumped to {stability.jump:.3g} times its value"
         if jumped
@@ -173,8 +179,8 @@ def _report(context: StepContext, stability: UpdateStability, since: int) -> Fin
         },
         first_step=since,
         position=0,
-        explanation=f"since step {since} one step changes the typical weight matrix by up to {stability.peak:.2g} "
-        f"times its norm, and {harm}; {history}",
+        explanation=f"since step {since} one step changes {what} by up to {stability.peak:.2g} "
+        f"times {norm} norm, and {harm}; {history}",
         advice=_advice(stability, since, jumped=jumped),
         confidence=0.9,
     )
