@@ -71,12 +71,16 @@ def check(context: StepContext, memory: _MissingZeroGradState) -> Iterator[Findi
     The rule fires when, in three steps in a row, the gradients of the step before were still there when backward added
     new ones. The probe reports this only if no accumulation over micro-batches is declared, so it is a fact and needs
     no threshold. Three in a row allow a single backward pass outside the loop. If the leftover has exactly the norm
-    that the step before used, one step is proof. Call `optimizer.zero_grad()` once a step, before `backward()`.
+    that the step before used, one step is proof. Without an optimizer, the program may keep gradients on purpose: there
+    the leftover must have that norm in three steps in a row. Call `optimizer.zero_grad()` once a step, before
+    `backward()`.
     """
     if memory.is_reported:
         return
     norm = _norm(context)
-    events = [event for event in context.events("gradient_before_forward") if _count(event) > context.model.outside]
+    is_by_hand = not context.model.structure.optimizers
+    outside = 0 if is_by_hand else context.model.outside
+    events = [event for event in context.events("gradient_before_forward") if _count(event) > outside]
     if not events:
         is_next = (
             memory.streak > 0 and context.step <= memory.last + 1
@@ -87,11 +91,14 @@ def check(context: StepContext, memory: _MissingZeroGradState) -> Iterator[Findi
     norm_left = events[-1].data.get("l2_norm")
     left = float(norm_left) if isinstance(norm_left, int | float) else float("nan")
     is_whole = memory.step_before == context.step - 1 and abs(left - memory.last_norm) <= _SAME * memory.last_norm
+    if is_by_hand and not is_whole:  # kept on purpose, perhaps: as momentum, or of weights that do not move
+        memory.streak, memory.last_norm, memory.step_before = 0, norm, context.step
+        return
     memory.streak = memory.streak + 1 if events[0].step == memory.last + 1 else 1
     memory.last = events[0].step
     memory.since = memory.last if memory.streak == 1 else memory.since
     memory.last_norm, memory.step_before = norm, context.step
-    if memory.streak < _IN_A_ROW and not is_whole:
+    if memory.streak < _IN_A_ROW and (is_by_hand or not is_whole):
         return
     memory.is_reported = True
     yield context.finding(
@@ -107,9 +114,15 @@ def check(context: StepContext, memory: _MissingZeroGradState) -> Iterator[Findi
         first_step=memory.since,
         explanation=f"since step {memory.since} every step begins with the gradients of the step before (norm "
         f"{left:.4g}), and backward() adds to them; each step follows the sum of all gradients so far",
-        advice="call optimizer.zero_grad() once a step, before backward(); if this is accumulation over "
-        "micro-batches, declare it with accumulation_steps in the monitor's configuration",
+        advice=f"{_remedy(is_by_hand)}; if this is accumulation over micro-batches, declare it with "
+        "accumulation_steps in the monitor's configuration",
     )
+
+
+def _remedy(is_by_hand: bool) -> str:
+    if is_by_hand:
+        return "set .grad = None of every weight once a step, after its update"
+    return "call optimizer.zero_grad() once a step, before backward()"
 
 
 def _count(event: Event) -> float:
