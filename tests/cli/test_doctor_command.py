@@ -108,20 +108,31 @@ def test_doctor_finds_a_model_that_is_trained_in_evaluation_mode(command: Callab
 TENSORS = """
 import torch
 w = torch.zeros(3, requires_grad=True)
-optimizer = torch.optim.SGD([w], 0.01)
-for step in range(400):
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD([w], 0.01) if {has_optimizer} else None
+for step in range(1000):
     x = torch.randn(16, 3)
-    loss = (x @ w - x.sum(1)).square().mean()
-    optimizer.zero_grad()
+    output = model(x)[:, 0] if {has_module} else x @ w
+    loss = (output - x.sum(1)).square().mean()
     loss.backward()
-    optimizer.step()
+    for p in [] if optimizer else model.parameters() if {has_module} else [w]:
+        p.data -= 0.01 * p.grad
+    if optimizer:
+        optimizer.step()
+    w.grad = None
+    model.zero_grad()
 open("ended", "w").close()
 """
 
 
-def test_a_training_of_tensors_alone_is_stopped_and_its_text_is_no_fact(tmp_path):
+@pytest.mark.parametrize(
+    ("has_optimizer", "has_module"),
+    [(True, False), (False, False), (False, True)],
+    ids=["an optimizer", "by hand", "a module by hand"],
+)
+def test_a_training_whose_forwards_are_not_seen_is_stopped_and_its_text_is_no_fact(tmp_path, has_optimizer, has_module):
     pytest.importorskip("torch")
-    (tmp_path / "train.py").write_text(TENSORS)
+    (tmp_path / "train.py").write_text(TENSORS.format(has_optimizer=has_optimizer, has_module=has_module))
     command = [sys.executable, "-m", "mindscope", "doctor", "train.py"]
     told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "train.py: 60 steps were run, exit code 0" in told.stdout

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 import torch.distributed as distributed
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ....storage.run_info import Structure
 from ...errors import ConfigError, NotWatchable
@@ -20,6 +19,7 @@ from ...tensor_access import ForwardHook, HookHandle
 from ..call_order import CallOrder, groups_of, structure_of
 from ..parameter_selection import NewParts, Selection
 from .torch_adoption import Adoption
+from .torch_backward_look import BackwardLook
 from .torch_checks import TorchChecks
 from .torch_closures import without_wrapper
 from .torch_collectives import CommunicationHooks
@@ -236,7 +236,7 @@ class TorchAdapter:
         """Repeat one of the steps up to `last` on copies; return what says whether that is over.
 
         Args:
-            look: Called before each forward of the model, or each optimizer step where no forward is seen.
+            look: Called before each forward of the model, and after each backward pass.
             freezes: Whether the script speaks of frozen parameters.
         """
         sites = self._module_sites
@@ -252,8 +252,7 @@ class TorchAdapter:
         self._checks.wants_end_of = 0
         entrances = [one for one in sites.entrances() if type(one) is not Program]  # tensors alone are never called
         self._handles += [module.register_forward_pre_hook(Hook(look)) for module in entrances]
-        if not entrances:
-            self._handles.append(register_optimizer_step_pre_hook(lambda *_: look()))
+        self._handles.append(BackwardLook(look))
         return lambda: rehearsal.is_over
 
     def save_state(self, path: Path) -> None:
