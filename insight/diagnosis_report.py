@@ -243,6 +243,7 @@ def _standing(finding: Finding, diagnosis: Diagnosis) -> Iterator[tuple[str, str
         findings=diagnosis.findings,
         rules_run=diagnosis.rules_run,
         not_run=diagnosis.reasons,
+        has_reference=bool(diagnosis.reference),
     )
 
 

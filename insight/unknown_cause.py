@@ -24,7 +24,13 @@ _NAMED: Final = 6
 
 
 def standing_of(
-    finding: Finding, run: str, *, findings: Sequence[Finding], rules_run: Collection[str], not_run: Mapping[str, str]
+    finding: Finding,
+    run: str,
+    *,
+    findings: Sequence[Finding],
+    rules_run: Collection[str],
+    not_run: Mapping[str, str],
+    has_reference: bool = False,
 ) -> Iterator[tuple[str, str]]:
     """Yield titles and words: what followed, what was ruled out by which rules, what was not checked, what to try.
 
@@ -33,6 +39,7 @@ def standing_of(
         findings: All of the run.
         rules_run: Rules whose silence means something.
         not_run: Rules whose silence means nothing, and why.
+        has_reference: Whether the run was compared with one that went well.
     """
     yield "what followed", _followed(finding, findings)
     possible = {*possible_causes(UNKNOWN)} - {other.cause for other in findings}
@@ -44,10 +51,11 @@ def standing_of(
     missing = [name for name in not_run if name in RULES and RULES[name].cause in possible]
     if missing:
         yield "not checked", ", ".join(sorted(missing))
+    compare = f"compare with a run that went well (mindscope diagnose {run} --reference GOOD); "
     yield (
         "try next",
-        f"record everything around step {finding.first_step} (mindscope run --full); compare with a run that went "
-        f"well (mindscope diagnose {run} --reference GOOD); change one thing at a time: the rate, the data, the seed",
+        f"record everything around step {finding.first_step} (mindscope run --full); "
+        f"{'' if has_reference else compare}change one thing at a time: the rate, the data, the seed",
     )
 
 

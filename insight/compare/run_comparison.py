@@ -1,7 +1,7 @@
 """Compares two recordings, from the first step to where they diverge."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...storage import Json, Run, StepRecord, Store, display_site
 from .noise import CERTAIN, Divergence, NoiseFloor, Rounding, distances
 from .pairing import Alignment, TensorPair, align, in_step, tensors
-from .program_changes import program_changes
+from .program_changes import program_changes, unused_generators
 from .setting_differences import GENERATOR, Difference, differences, origins
 
 __all__ = ["Comparison", "compare", "comparison_to_json", "render_comparison"]
@@ -80,11 +80,16 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
         is_start_clear=not walk.unclear,
         alignment=alignment,
         differences=(
-            *origins(stores, runs, ranks, alignment),
+            *_of_used(origins(stores, runs, ranks, alignment), unused_generators(stores, runs, ranks)),
             *program_changes(stores, runs, ranks),
             *differences(runs, (structures[0], structures[1]), alignment),
         ),
     )
+
+
+def _of_used(starts: Iterable[Difference], unused: Set[str]) -> Iterator[Difference]:
+    """Yield what differs at the start, without the generators that no line of either program draws from."""
+    return (one for one in starts if one.name.removeprefix(GENERATOR) not in unused)
 
 
 def _incomparable_scalars(

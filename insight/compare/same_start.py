@@ -14,7 +14,6 @@ from ...storage import Finding, Run, Store, display_site
 from ..rule import OPTIMIZER
 from .changed_words import cause_of
 from .noise import CERTAIN, Divergence
-from .program_changes import unused_generators
 from .run_comparison import Comparison, compare
 from .setting_differences import GENERATOR, Difference
 
@@ -66,9 +65,7 @@ def parting(
     starts = [difference for difference in found.differences if difference.area == "start"]
     weights = [difference for difference in starts if not difference.name.startswith(GENERATOR)]
     is_known = all(_tells_start(store, run, rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
-    if found.exact_until < 0 and not (
-        is_known and _is_alike(found, starts, weights, unused_generators(stores, runs, ranks))
-    ):
+    if found.exact_until < 0 and not (is_known and _is_alike(found, starts, weights)):
         return False, None
     if not found.first.difference > CERTAIN:
         return found.exact_until >= 0, None
@@ -81,15 +78,9 @@ def _tells_start(store: Store, run: Run, rank: int) -> bool:
     return all(any(store.events(run.id, rank=rank, kind=kind, limit=1)) for kind in kinds)
 
 
-def _is_alike(
-    found: Comparison, starts: Sequence[Difference], weights: Sequence[Difference], unused: frozenset[str]
-) -> bool:
-    """Return whether runs that differ in their first step differ by what they compute, and not by chance.
-
-    Args:
-        unused: Generators that neither program draws from.
-    """
-    drawn = {one.name.removeprefix(GENERATOR) for one in starts if one.name.startswith(GENERATOR)} - unused
+def _is_alike(found: Comparison, starts: Sequence[Difference], weights: Sequence[Difference]) -> bool:
+    """Return whether runs that differ in their first step differ by what they compute, and not by chance."""
+    drawn = {one.name.removeprefix(GENERATOR) for one in starts if one.name.startswith(GENERATOR)}
     # other labels of the same inputs were not drawn otherwise
     is_of_the_data = any(one.area == "data" and one.name.startswith("the batch") for one in found.differences)
     by_chance = drawn if is_of_the_data else drawn - _OF_DATA_ALONE

@@ -118,7 +118,7 @@ def _jumps(context: StepContext, memory: _RewardHackingState, reward: float) -> 
         position=0,
         explanation=f"the reward was at most {max(values):.3g} and has been near {reward:.3g} since step "
         f"{memory.jumped_at}; it gained more at once than in all of the {len(values)} records before",
-        advice="compare with a reference: read the answers with the highest rewards, and log reward/held_out, a "
-        "reward that the policy is not trained on",
+        advice="read the answers with the highest rewards, and log reward/held_out, a reward that the policy is not "
+        "trained on",
         confidence=0.6,
     )

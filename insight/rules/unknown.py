@@ -146,8 +146,7 @@ def _lost(context: StepContext, memory: _UnknownState, loss: float) -> Iterator[
         position=0,
         explanation=f"the loss was {memory.best:.4g} at its best and has been above its first value, {first:.4g}, "
         f"for {memory.lost.length} records{_far(memory)}",
-        advice="go back to a checkpoint from before this step and run it again with every subject recorded; compare "
-        "it with a run that went well (mindscope compare)",
+        advice="go back to a checkpoint from before this step and run it again with every subject recorded",
         confidence=0.5,
     )
     yield memory.found

@@ -51,3 +51,9 @@ def test_where_no_rule_saw_enough_nothing_is_ruled_out():
     text = render_text(Diagnosis("run-1", "undetermined", (), (STRANGE,)))
     assert "ruled out: nothing: too little was recorded for any rule" in text
     assert "what followed: nothing that any rule reports" in text
+
+
+def test_a_run_that_was_compared_with_a_good_one_is_not_told_to_compare():
+    told = render_text(replace(_diagnosis(STRANGE, is_root=False), reference="good"))
+    assert "--reference" not in told
+    assert "change one thing at a time" in told

@@ -205,3 +205,15 @@ def test_two_changes_that_speak_of_different_causes_name_none():
         Difference("program", "script:2", "h = fc(x)", "h = relu(fc(x))"),
     ]
     assert cause_of(changes) == ""
+
+
+@pytest.mark.parametrize(("text", "is_named"), [(TEXT, False), (f"import random{TEXT}random.random()", True)])
+def test_a_generator_that_no_line_draws_from_is_no_difference(text, is_named):
+    with open_store("memory:") as store:
+        for name in ("run", "good"):
+            writer = store.begin_run(name)
+            writer.write_structure(STRUCTURE)
+            writer.write(list(records(start(python=name, text=text))))
+            writer.close()
+        found = compare((store, store), (store.find_run("run"), store.find_run("good")))
+    assert ("random state of python" in {one.name for one in found.differences}) is is_named
