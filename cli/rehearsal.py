@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .failures import WrongUse
 from .output import print_json
+from .plain_facts import fact_lines
 
 if TYPE_CHECKING:
     from ..probe.script_world import TrainingScript
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
 STEPS, _MOST_S = 60, 20.0
 #: Events of every run that are no sign of a problem.
 _QUIET = frozenset({"initial_weight", "program_text"})
-#: Events that hold checksums alone: to compare runs with, not to read.
-_FINGERPRINTS = frozenset({"initial_checksum", "random_state", "resume_point"})
-#: Most entries of a list or mapping that are shown.
-_SHOWN = 4
 
 
 class _Rehearsal:
@@ -119,34 +116,10 @@ def examine(
         print(render_text(replace(found, run=str(script), state="finished", reasons={})))
         if quiet:
             print(f"\n{quiet} rules need more than {made} steps; --steps N runs N of them")
-        if facts:
-            print("\nfacts:")
-        for line in _lines(facts):
+        for line in fact_lines(facts):
             print(line)
     return int(any(finding.severity != "info" for finding in found.findings))
 
 
 def _fact(event: Any) -> dict[str, Any]:  # Any: an event of storage, which is imported late
     return {"kind": event.kind, "step": event.step, "site": event.site, **event.data}
-
-
-def _lines(facts: Sequence[dict[str, Any]]) -> Iterator[str]:
-    for fact in facts:
-        if fact["kind"] in _FINGERPRINTS:
-            continue
-        words = (f"{name} {_short(value)}" for name, value in fact.items() if name not in ("kind", "step", "site"))
-        site = f" {fact['site']}" if fact["site"] else ""
-        yield f"  step {fact['step']}  {fact['kind'].replace('_', ' ')}{site}: {', '.join(words)}"
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"of {len(value)}" if len(value) > _SHOWN else "(" + _joined(value) + ")"
-    if isinstance(value, list):
-        rest = f" and {len(value) - _SHOWN} more" if len(value) > _SHOWN else ""
-        return "[" + ", ".join(map(_short, value[:_SHOWN])) + rest + "]"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _joined(value: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {_short(inner)}" for name, inner in value.items())
