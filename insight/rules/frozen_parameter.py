@@ -23,11 +23,14 @@ _FEWEST = 16
 _LAYERS_OF_A_MODEL = 4
 #: Share of the largest gradient so far below which a gradient is rounding.
 _NOTHING = 1e-6
-
-
 _MEANT = "a_part_is_frozen"
 _UNGIVEN = "stepped_parameters_get_gradients"
 _UNCALLED, _TWO_NAMES = "alike_layers_are_called", "a_frozen_network_has_one_name"
+
+_CUT = (
+    "find where the path from the loss to it is cut: detach(), stop_gradient, no_grad, .data, a conversion to NumPy "
+    "and back, a loss term with a weight of zero, or a module that the forward pass does not call"
+)
 
 
 @dataclass(slots=True)
@@ -153,7 +156,8 @@ def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Findi
     configuration, declares what is frozen on purpose.
 
     Parameters that require a gradient, stand in an optimizer, and get none, or zeros only, for 12 records in which
-    others got theirs are a warning; if their module was never called, a question. When a gradient comes, or is required
+    others got theirs are a warning; if their module was never called, or if it is one value that no optimizer
+    holds beside another, a question. When a gradient comes, or is required
     again, the finding becomes a notice: a curriculum or a schedule may train a layer later. What only optimizers hold
     that rest, while others step, waits for nothing: layers that are trained one after the other.
 
@@ -339,11 +343,8 @@ def _unreached(context: StepContext, memory: _FrozenParameterState, table: Table
         since = min(int(memory.streaks.since[table.rows.sites.index(item.site)]) for item in items)
         is_called, is_spare = _is_called(context, site), _is_spare(context, site)
         asks = "; the forward pass did not call it: is that meant?" * (not is_called)
+        asks = asks or "; no optimizer holds it beside another: is it a placeholder?" * _is_placeholder(context, items)
         asks = asks or "; a pooler may be there for other uses of the model: is its output meant to be used?" * is_spare
-        cut = (
-            "find where the path from the loss to it is cut: detach(), stop_gradient, no_grad, .data, a conversion to "
-            "NumPy and back, a loss term with a weight of zero, or a module that the forward pass does not call"
-        )
         memory.missing[site] = context.finding(
             site,
             "gradient/l2_norm",
@@ -353,7 +354,7 @@ def _unreached(context: StepContext, memory: _FrozenParameterState, table: Table
             explanation=f"{_names(items)} of {display_site(site)} got no gradient other than zero in the last "
             f"{_WAITED} records, although {'they require' if len(items) > 1 else 'it requires'} one and other "
             f"parameters got theirs{asks}",
-            advice=cut,
+            advice=_CUT,
             confidence=0.5 if asks else 0.95,
         )
         yield memory.missing[site]
@@ -378,6 +379,13 @@ def _is_called(context: StepContext, site: str) -> bool:
     model = context.model
     orders = [model.order(name) for name in model.parameters if name == site or name.startswith(f"{site}.")]
     return model.last_layer < 0 or any(order >= 0 for order in orders)
+
+
+def _is_placeholder(context: StepContext, items: tuple[ParameterInfo, ...]) -> bool:
+    """Return whether this is one value, of no optimizer that holds another, as where a class must have one."""
+    numbers = {group[0] for item in context.model.parameters.values() if (group := item.group) and item not in items}
+    own = {item.group[0] for item in items if item.group}
+    return bool(numbers) == bool(own) and not own & numbers and sum(prod(item.shape) for item in items) == 1
 
 
 def _is_spare(context: StepContext, site: str) -> bool:

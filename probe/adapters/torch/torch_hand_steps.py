@@ -27,6 +27,8 @@ _MOST_PROBES, _VALUES = 8, 32
 #: Backward passes without a step after which the user is told; and where an optimizer is there and the gradients are
 #: not cleared, so that they may be meant to add up. Our choice.
 _MOST_PASSES, _MOST_SUMMED = 20, 256
+#: Backward passes without a step after which an optimizer of parameters that got no gradient is a placeholder.
+_PLACEHOLDER_AFTER = 3
 
 
 class HandSteps:
@@ -94,6 +96,8 @@ class HandSteps:
             return
         self._unstepped = passes.total
         self._cleared += bool(passes.cleared)
+        if self._has_optimizer and self._unstepped == _PLACEHOLDER_AFTER:
+            self._has_optimizer = _is_any_optimizer_of(one for one in self._view.parameters if one.grad is not None)
         is_wasted = not self._has_optimizer or self._cleared >= _MOST_PASSES // 2
         if self._unstepped >= (_MOST_PASSES if is_wasted else _MOST_SUMMED):
             self._is_told = True

@@ -287,8 +287,10 @@ class TorchFinder:
             if self._others:
                 self._follow(optimizer)
             return
-        self._seen.add(optimizer)
         stepped = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        if all(parameter.grad is None for parameter in stepped):
+            return  # it moves nothing: a placeholder, or one whose time has not come
+        self._seen.add(optimizer)
         if self._is_first:
             self._is_first = False
             self._look_at_the_first(optimizer, stepped)
