@@ -12,6 +12,8 @@ _CODES = "a code that is pulled towards the standard normal is not that normal i
 _CLAIM = "a step lowers the divergence from the standard normal that the loss holds"
 #: Paths through sums that are followed from a loss, and steps from a value back to its logarithm. Our choice.
 _MOST_PATHS, _DEEPEST = 400, 8
+#: Values of the graph that are looked at for one of them. Our choice.
+_MOST_VALUES = 20_000
 #: Relative error within which two factors are the same.
 _EXACT = 1e-3
 #: Mean distance of a variance from one, below which it is that of the prior. Our choice: one that says a tenth of a nat
@@ -60,10 +62,12 @@ def distance_from_the_prior(root: Any, nodes: Sequence[Any]) -> float | None:
         nodes: The nodes between the loss and the models' outputs.
 
     Returns:
-        None if the loss holds no divergence from a standard normal, or its variances were not kept.
+        None if the loss holds no divergence from a standard normal, or its variances were not kept, or nothing else of
+        the loss depends on them: where no noise of these variances is added to the code, they tell nothing of it.
     """
     added = _added(root, set(nodes))
     bases = {base for weight, base, is_least_at_one in _divergences(added) if weight > 0 and is_least_at_one}
+    bases = {base for base in bases if _is_used_beside(added, base[1])}
     variances = [
         node._saved_result.detach()
         for node, _ in added
@@ -95,6 +99,20 @@ def codes_differ_from_the_prior(distances: Sequence[float], step: int) -> CheckR
         words = f"in each dimension of the code the variance is 1, as in the prior, within {furthest:.2g}"
         return broken(CODES, _CODES, words, furthest=furthest, first=distances[0])
     return held(CODES, _CODES, furthest=furthest) if furthest >= _NEAR_ONE else None
+
+
+def _is_used_beside(added: dict[_Value, float], value: _Value) -> bool:
+    """Return whether a term that a loss adds up depends on a value, other than those that are powers of it."""
+    own = {term for term in added if any(base == value for (_, base), _ in _logarithms(*term))}
+    waiting = [term for term in added if term not in own and not _terms(term[0])]
+    seen = set(waiting)
+    for node, _ in waiting:
+        if len(seen) > _MOST_VALUES:
+            break
+        after = {(before, at) for before, at in node.next_functions if before is not None} - seen
+        seen |= after
+        waiting += after
+    return value in seen
 
 
 def _divergences(added: dict[_Value, float]) -> Iterator[tuple[float, tuple[bool, _Value], bool]]:

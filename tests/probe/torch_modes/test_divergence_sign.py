@@ -3,7 +3,7 @@
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-from mindscope.probe.checks.divergence_sign import divergence_is_lowered  # noqa: E402
+from mindscope.probe.checks.divergence_sign import distance_from_the_prior, divergence_is_lowered  # noqa: E402
 from mindscope.probe.checks.loss_graph import nodes_of_loss  # noqa: E402
 
 
@@ -78,3 +78,18 @@ def test_one_wrong_sign_inside_of_the_divergence():
         return -0.5 * torch.sum(1 + s - mean.pow(2) + s.exp())
 
     assert _result(term, 1.0) == "broken"
+
+
+@pytest.mark.parametrize("is_drawn", [True, False])
+@pytest.mark.parametrize("heads", ["one", "two"])
+def test_variances_of_which_no_noise_is_drawn_tell_nothing_of_the_code(heads, is_drawn):
+    torch.manual_seed(0)
+    x = torch.randn(16, 6)
+    both = torch.nn.Linear(6, 8)(x)
+    mean, s = both.chunk(2, 1) if heads == "one" else (torch.nn.Linear(6, 4)(x), torch.nn.Linear(6, 4)(x))
+    code = mean + torch.randn(16, 4) * (0.5 * s).exp() if is_drawn else mean
+    output = torch.nn.Linear(4, 6)(code)
+    divergence = -0.5 * torch.sum(1 + s - mean.pow(2) - s.exp())
+    loss = (output - x).pow(2).sum() / 16 + divergence / 16
+    distance = distance_from_the_prior(loss.grad_fn, nodes_of_loss(loss, [output, mean, s]))
+    assert (distance is not None) is is_drawn
