@@ -351,7 +351,7 @@ def _unreached(context: StepContext, memory: _FrozenParameterState, table: Table
             {"parameters": len(items), "records": _WAITED},
             severity="info" if asks else "warning",
             first_step=since,
-            explanation=f"{_names(items)} of {display_site(site)} got no gradient other than zero in the last "
+            explanation=f"{_named(items, site)} got no gradient other than zero in the last "
             f"{_WAITED} records, although {'they require' if len(items) > 1 else 'it requires'} one and other "
             f"parameters got theirs{asks}",
             advice=_CUT,
@@ -435,6 +435,10 @@ def _is_expected(context: StepContext, item: ParameterInfo) -> bool:
 def _names(items: tuple[ParameterInfo, ...]) -> str:
     names = [item.site.rpartition(".")[2] for item in items]
     return ", ".join(names) if len(names) <= 3 else f"{len(names)} parameters"
+
+
+def _named(items: tuple[ParameterInfo, ...], site: str) -> str:
+    return site if len(items) == 1 and items[0].site == site else f"{_names(items)} of {display_site(site)}"
 
 
 def _auxiliary(items: tuple[ParameterInfo, ...]) -> str:

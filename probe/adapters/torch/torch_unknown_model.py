@@ -297,7 +297,7 @@ class TorchFinder:
         elif self._adapter is not None:
             known = {id(parameter) for parameter in self._adapter.model.parameters()}
             if not any(id(parameter) in known for parameter in stepped):
-                self._elsewhere[f"{type(optimizer).__name__} stepped {len(stepped)} parameters"] += 1
+                self._elsewhere[_stepping(optimizer, len(stepped))] += 1
                 self._others.add(optimizer)
                 self._later = self._later or self._adapter.later_trainings()
                 if self._later is not None:
@@ -337,7 +337,7 @@ class TorchFinder:
         self._recorded.append(kind_of(trained.model))
         for one in known:
             stepped = sum(len(group["params"]) for group in one.param_groups)
-            self._elsewhere -= Counter({f"{type(one).__name__} stepped {stepped} parameters": 1})
+            self._elsewhere -= Counter({_stepping(one, stepped): 1})
 
     def _look_at_the_first(self, optimizer: Optimizer, stepped: list[torch.nn.Parameter]) -> None:
         """Find the model by this optimizer if none is found yet, and report its parameters that are not watched."""
@@ -361,6 +361,10 @@ class TorchFinder:
                 watched,
                 _remedy(others),
             )
+
+
+def _stepping(optimizer: Optimizer, count: int) -> str:
+    return f"{type(optimizer).__name__} stepped {count} parameter{'s' * (count != 1)}"
 
 
 def _remedy(others: Sequence[torch.Tensor]) -> str:
