@@ -207,7 +207,7 @@ def _learned(facts: RunFacts) -> str:
         words = (
             f"at step {look.step} the loss of a batch was {look.loss:.4g}, and {look.exchanged:.4g} with the answers"
         )
-        return f"{words} exchanged among its samples: each answer belongs to its own sample"
+        return f"{words} exchanged among its samples: they fit their own samples better than others"
     return ""
 
 

@@ -32,7 +32,7 @@ def checks_of_parts(
         results: What calls of their copies have told.
         seen: The step.
     """
-    heads = [site for site in calls if seen.losses_of(site)]
+    heads = [site for site in dict.fromkeys(call.site for call in seen.networks) if seen.losses_of(site)]
     for tokens in token_parts(results):
         first = next(iter(calls[tokens].tensors().values()))
         for site in parts_between(tokens, seen.networks, heads):
@@ -44,6 +44,11 @@ def checks_of_parts(
                     continue
                 if result is not None:
                     yield site, result
+
+
+def without_claims_of_the_whole(results: Sequence[CheckResult]) -> list[CheckResult]:
+    """Return the results without what a first part cannot know: that nothing behind it sees later tokens."""
+    return [result for result in results if result.check != CAUSAL or result.outcome != "held"]
 
 
 def token_parts(results: Mapping[str, Sequence[CheckResult]]) -> list[str]:

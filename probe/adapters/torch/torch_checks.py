@@ -23,7 +23,7 @@ from ...checks.judge_targets import TWO_SIDES, only_target
 from ...checks.model_call import ModelCall, call_of, has_same_tensors, outputs_of
 from ...checks.model_probe import ModelProbe, NotAnswered, NotFinite
 from ...checks.padding import unpadded_rows_are_answered
-from ...checks.part_order import checks_of_parts
+from ...checks.part_order import checks_of_parts, without_claims_of_the_whole
 from ...checks.random_numbers import generator_state, random_numbers_differ
 from ...checks.step_seen import MOST_CALLS, MOST_LOSSES, LossSeen, StepSeen, network_call
 from ...recording.recorder import Recorder
@@ -51,7 +51,8 @@ from .torch_tape import TorchTape
 OCCASIONS: Final = (1, 25, 200, 1000)
 #: Occasions of all checks; at later ones only the outputs are compared.
 ALL_CHECKS: Final = 2
-_MOST_NETWORKS, _MOST_OUTPUTS, _MOST_PASSES = 4, 64, 4
+#: Networks whose outputs are seen, and of which a copy is called; outputs, and backward passes, of a step. Our choice.
+_MOST_NETWORKS, _MOST_COPIES, _MOST_OUTPUTS, _MOST_PASSES = 12, 4, 64, 4
 _NEVER: Final = 1 << 62
 #: Steps of which nothing may be seen before an occasion is given up.
 _MOST_MISSES: Final = 8
@@ -332,7 +333,7 @@ class TorchChecks(SilentListener):
             with suppress(Exception):
                 flowing = [tensor for tensor in outputs_of(output) if tensor.grad_fn is not None]
                 seen.outputs += flowing[: _MOST_OUTPUTS - len(seen.outputs)]
-                if site not in seen.calls and flowing:
+                if site not in seen.calls and flowing and len(seen.calls) < _MOST_COPIES:
                     call = call_of(module, arguments, keywords).copied()
                     if call is not None:
                         seen.calls[site] = call
@@ -381,7 +382,8 @@ class TorchChecks(SilentListener):
         results: dict[str, list[CheckResult]] = {}
         for site, call in calls.items():
             results[site] = [*self._checked(site, modules[site], call, seen)]
-            self._tell(site, results[site])
+            is_last = len(seen.calls) == 1 or bool(seen.losses_of(site))
+            self._tell(site, results[site] if is_last else without_claims_of_the_whole(results[site]))
         if len(calls) > 1 and self._occasion <= ALL_CHECKS:
             with suppress(Exception), aside(), torch.no_grad():
                 for site, result in checks_of_parts(calls, modules, results, seen):

@@ -56,7 +56,7 @@ class Learners:
         lifecycle.note_step = self.stepped
         self._steppers: dict[int, _Stepper] = {}
         self._used: dict[int, list[tuple[int, float | LateScalar | None]]] = {}
-        self._count = 0
+        self._count, self._ended = 0, -1
         self._groups: dict[frozenset[int], str] = {}
         self._has_several = False
         self._ever: set[frozenset[int]] = set()
@@ -68,7 +68,15 @@ class Learners:
         self.changed: Callable[[], None] = lambda: None
 
     def backward_begins(self) -> None:
-        """Note the gradients that are there, and drop passes whose gradients have been cleared."""
+        """Note the gradients that are there, and drop passes whose gradients have been cleared.
+
+        In steps that were not seen since, they may have been cleared without a sign.
+        """
+        step = self._recorder.current.step
+        if step > self._ended + 1:
+            self._ended = step - 1
+            for stepper in self._steppers.values():
+                stepper.passes.clear()
         for optimizer in self._view.optimizers:
             stepper = self._steppers.get(id(optimizer)) or self._add(optimizer)
             if id(optimizer) in self._passes.cleared:
@@ -93,6 +101,7 @@ class Learners:
     def step_ends(self) -> None:
         """Record the loss of every learner that has stepped, if there are several."""
         used, self._used = self._used, {}
+        self._ended = self._recorder.current.step
         self.turned(self._recorder.current.step, frozenset(used))
         self._tell_of_resting(used)
         learners: dict[tuple[int, ...], list[int]] = {}

@@ -1,11 +1,13 @@
 """Scripts that train several networks are recorded in one run: sites by the script's names, a loss for each learner."""
 
+from contextlib import chdir
+
 import pytest
 
-pytest.importorskip("torch", reason="PyTorch is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from mindscope.storage import open_store
-from mindscope.watching import run_script
+from mindscope.storage import open_store  # noqa: E402  after it is known that torch is there
+from mindscope.watching import run_script  # noqa: E402
 
 GAN = """
 generator, discriminator = net(3, 6, 2), net(2, 6, 1)
@@ -323,14 +325,17 @@ from torch import nn
 torch.manual_seed(0)
 actor, critic = nn.Linear(4, 4), nn.Linear(4, 1)
 of_actor, of_critic = torch.optim.Adam(actor.parameters(), 1e-3), torch.optim.Adam(critic.parameters(), 1e-3)
+losses = []
 for step in range(60):
     states = torch.randn(8, 4)
     of_critic.zero_grad()
-    (critic(states) - 1).square().mean().backward()
+    losses.append((critic(states) - 1).square().mean())
+    losses[-1].backward()
     of_critic.step()
     if step % 2:
         of_actor.zero_grad()
-        (-critic(actor(states)).mean()).backward()
+        losses.append(-critic(actor(states)).mean())
+        losses[-1].backward()
         of_actor.step()
 """
 
@@ -345,3 +350,20 @@ def test_an_actor_between_the_recorded_steps_rests_and_is_not_called_frozen(tmp_
         told = store.series(found.id, "", "scalar/learner/stepped")
         assert set(told.values[-8:].tolist()) == {told.values[-1]}
         assert "frozen_parameter" not in {one.cause for one in store.findings(found.id)}
+
+
+@pytest.mark.parametrize("every", [4, 5, 7])
+def test_gradients_that_an_unseen_step_has_cleared_are_no_part_of_a_loss(every, tmp_path):
+    """The actor's pass reaches the critic, whose gradients are cleared in a step that is not recorded."""
+    (tmp_path / "train.py").write_text(f"{DELAYED}\ntorch.save([one.item() for one in losses], 'losses.pt')\n")
+    (tmp_path / "every.yaml").write_text(f"every: {every}\n")
+    with chdir(tmp_path):
+        assert run_script(tmp_path / "train.py", [], store=tmp_path / "runs", config=tmp_path / "every.yaml") == 0
+    losses = torch.load(tmp_path / "losses.pt")
+    with open_store(tmp_path / "runs") as store:
+        run = store.find_run("latest").id
+        for name in ("actor", "critic"):
+            series = store.series(run, "", f"scalar/{name}/loss")
+            later = [(step, value) for step, value in zip(series.steps, series.values, strict=True) if step > 10]
+            assert [value for _, value in later] == pytest.approx([losses[step] for step, _ in later])
+        assert later
