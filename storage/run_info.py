@@ -90,6 +90,11 @@ class ParameterInfo:
     storage: int = 0
     more_groups: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def every_group(self) -> tuple[tuple[int, int], ...]:
+        """All groups that step it."""
+        return self.more_groups if self.group is None else (self.group, *self.more_groups)
+
 
 @dataclass(frozen=True, slots=True)
 class OptimizerInfo:

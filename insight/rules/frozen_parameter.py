@@ -370,8 +370,7 @@ def _awake(context: StepContext, table: Table) -> NDArray[np.bool_]:
 
 
 def _has_stepped(item: ParameterInfo, stepped: int) -> bool:
-    groups = (*((item.group,) if item.group else ()), *item.more_groups)
-    return not groups or any(stepped >> number & 1 for number, _ in groups)
+    return not item.every_group or any(stepped >> number & 1 for number, _ in item.every_group)
 
 
 def _is_called(context: StepContext, site: str) -> bool:

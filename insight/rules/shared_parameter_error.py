@@ -101,7 +101,7 @@ def check(context: StepContext, memory: _SharedParameterErrorState) -> Iterator[
 
 def _holders(item: ParameterInfo, model: ModelIndex) -> str:
     """Return words for the optimizers that hold the parameter, if they are several, and what else each steps."""
-    numbers = dict.fromkeys(number for number, _ in (*((item.group,) if item.group else ()), *item.more_groups))
+    numbers = dict.fromkeys(number for number, _ in item.every_group)
     kinds = model.structure.optimizers
     if len(numbers) < 2 or max(numbers) >= len(kinds):
         return ""
@@ -110,7 +110,7 @@ def _holders(item: ParameterInfo, model: ModelIndex) -> str:
         heads = dict.fromkeys(
             other.site.partition(".")[0]
             for other in model.parameters.values()
-            if any(at == number for at, _ in (*((other.group,) if other.group else ()), *other.more_groups))
+            if any(at == number for at, _ in other.every_group)
         )
         listed = ", ".join(list(heads)[:_MOST_NAMED]) + ", ..." * (len(heads) > _MOST_NAMED)
         words.append(f"{kinds[number].kind} {number} (which steps {listed})")
@@ -122,7 +122,7 @@ def _is_trunk(model: ModelIndex, early: int) -> bool:
     held = [item for item in model.parameters.values() if item.group is not None]
     shared = [item for item in held if _times_stepped(item, early) > 1]
     own = {item.group[0] for item in held if item.group and _times_stepped(item, early) == 1}
-    users = {number for item in shared for number, _ in (*((item.group,) if item.group else ()), *item.more_groups)}
+    users = {number for item in shared for number, _ in item.every_group}
     return bool(shared) and len(users) > 1 and users <= own and not model.outside
 
 
@@ -137,5 +137,4 @@ def _count_optimizers(context: StepContext, memory: _SharedParameterErrorState) 
 
 def _times_stepped(item: ParameterInfo, early: int) -> int:
     """Return by how many groups the parameter is stepped: of the early optimizers together, or of a later one."""
-    groups = (*((item.group,) if item.group else ()), *item.more_groups)
-    return max(Counter(number if number >= early else -1 for number, _ in groups).values(), default=0)
+    return max(Counter(number if number >= early else -1 for number, _ in item.every_group).values(), default=0)
