@@ -23,10 +23,10 @@ dashboard: .venv/.installed
 test test-all test-mindspore test-trainers: export OPENBLAS_NUM_THREADS = 1
 test test-all test-mindspore test-trainers: export OMP_NUM_THREADS = 1
 
-# Browser tests run last and alone: they watch real trainings, which need a free core.
+# Browser tests, and those of what a process holds, run last and alone: their trainings need a free core.
 test: .venv/.installed-test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not browser" $(ARGS)
-	$(BIN)/python -m pytest -m browser $(ARGS) || [ $$? = 5 ]
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not browser and not alone" $(ARGS)
+	$(BIN)/python -m pytest -m "browser or alone" $(ARGS) || [ $$? = 5 ]
 
 # The complete suites: every sampled case, every seed.
 test-all: .venv/.installed-test

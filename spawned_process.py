@@ -116,5 +116,9 @@ class _Spawned:
             from .watching import watch_child  # noqa: PLC0415  which costs a second
 
             watch_child(self._recipe, module, inputs)
-        except Exception:  # noqa: BLE001  the training goes on
+        except BaseException as error:
+            from .probe.guard import belongs_to_training  # noqa: PLC0415  as above
+
+            if belongs_to_training(error):
+                raise
             _log.exception("the training of this process is not recorded")

@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from .insight import RULES, Diagnosis, LiveDiagnosis, diagnose
-from .insight.webhook import Webhook
 from .probe import Config, ConfigError, Monitor, begin, load_config
 from .probe import run_script as _run_script
 from .probe import watch as _watch
 from .probe.adapters import Adapter
+from .probe.guard import Guard
+from .probe.heartbeat import Judge, Judgement
 from .probe.process_ranks import join_run
 from .probe.process_ranks import process_rank as rank_here
 from .probe.script_world import TrainingScript
 from .spawned_process import ChildRecipe, children_watched
-from .storage import Json, Listener, Run, Store, nearest, open_store
+from .storage import Json, Listener, Retention, Run, Store, StreamStore, nearest, open_store
+from .storage.last_words import LastWord
 
 #: Tag of a run whose script has trained another model before, in that run.
 AFTER: Final = "after"
@@ -42,7 +44,8 @@ def watch(
     Args:
         model: A torch Module, a MindSpore Cell or an engine Cell.
         optimizer: The optimizer that steps its parameters, or several; None finds it at the first step (torch only).
-        store: A folder, `postgresql+psycopg://...`, `memory:`, or a store that is open already.
+        store: A folder, `postgresql+psycopg://...`, a stream that `mindscope collect` drains (`nats://...`,
+            `kafka://...`), `memory:`, or a store that is open already.
         config: A YAML or JSON file, or a mapping; None records every quantity at every step.
         run: The run's name; by default the model's class.
         tags: Values that tell this run from others, e.g. `{"lr": 3e-4}`.
@@ -60,8 +63,8 @@ def watch(
         check_causes(settings)
     own = rank_here().rank if rank is None else rank
     diagnosis = _listener(settings, LiveDiagnosis(rank=own))
-    opened = open_store(store) if isinstance(store, str | Path) else store
-    return _watch(
+    opened = _opened(store, settings) if isinstance(store, str | Path) else store
+    monitor = _watch(
         model,
         optimizer,
         store=opened,
@@ -73,7 +76,10 @@ def watch(
         rank=rank,
         run_id=run_id,
         resume=resume,
+        judge=hang_judge,
     )
+    _prune(opened, settings, own)
+    return monitor
 
 
 def run_script(
@@ -101,8 +107,9 @@ def run_script(
     """
     settings = load_config(config)
     check_causes(settings)
-    opened = open_store(store)
-    opened.runs(limit=1)  # a store that cannot be read stops the command before the script starts
+    opened = _opened(store, settings)
+    if not isinstance(opened, StreamStore):
+        opened.runs(limit=1)  # a store that cannot be read stops the command before the script starts
     title = name or (script.stem if isinstance(script, Path) else script.path.stem)
     # absolute, since the script may change its working directory
     file = Path(config).absolute() if isinstance(config, str | Path) else None
@@ -110,7 +117,7 @@ def run_script(
     recipe = ChildRecipe(None if file is None else str(file), _absolute(store), title)
     with children_watched(recipe):
         code = _run_script(script, arguments, recording.start, is_recorded=recording.is_recorded_elsewhere)
-    recording.conclude()
+    recording.guard.attempt(recording.conclude)
     return code
 
 
@@ -123,6 +130,9 @@ class ScriptRecording:
         title: The run's name.
         source: The file of the settings, whose changes are followed.
         report: Called with the run when it begins, and with its diagnosis when it has ended; not in ranks beside 0.
+
+    Attributes:
+        guard: Takes what fails as the run is reported: the script has its own exit code.
     """
 
     def __init__(
@@ -136,6 +146,7 @@ class ScriptRecording:
     ) -> None:
         self._settings, self._store, self._title, self._source = settings, store, title, source
         self._report = report
+        self.guard = Guard(lambda _: None, lambda: "the run cannot be reported")
         self._recorded: list[tuple[Run, LiveDiagnosis]] = []
         self._since = time.time()
 
@@ -157,10 +168,12 @@ class ScriptRecording:
             source=self._source,
             rank=here.rank,
             run_id=join_run(here, self._title, time.time()),
+            judge=hang_judge,
         )
         self._recorded.append((monitor.run, live))
+        _prune(self._store, settings, here.rank)
         if self._report is not None and not here.rank:
-            self._report(monitor.run, None)
+            self.guard.attempt(self._report, monitor.run, None)
         return monitor
 
     def conclude(self) -> None:
@@ -176,10 +189,12 @@ class ScriptRecording:
                 self._report(ended, live.diagnosis(ended))
 
     def is_recorded_elsewhere(self) -> bool:
-        """Return whether processes that the script has started recorded a training."""
-        return bool(self._runs_of_children())
+        """Return whether processes that the script has started recorded a training, or may have where none can ask."""
+        return isinstance(self._store, StreamStore) or bool(self._runs_of_children())
 
     def _runs_of_children(self) -> list[Run]:
+        if isinstance(self._store, StreamStore):  # it cannot be asked
+            return []
         runs = self._store.runs(limit=_MOST_RUNS)
         return [run for run in runs if run.name == self._title and run.created_at >= self._since]
 
@@ -189,9 +204,23 @@ def watch_child(recipe: ChildRecipe, module: object, inputs: object) -> None:
     from .probe.adapters.torch.torch_unknown_model import TorchFinder  # noqa: PLC0415  optional
 
     settings, source = load_config(recipe.config), None if recipe.config is None else Path(recipe.config)
-    recording = ScriptRecording(settings, open_store(recipe.store), recipe.name, source=source)
+    recording = ScriptRecording(settings, _opened(recipe.store, settings), recipe.name, source=source)
     finder = TorchFinder(recording.start)
     finder.begin_with(module, inputs)
+
+
+def _opened(store: str | Path, config: Config) -> Store:
+    """Return the store by its URL; its new runs keep as many records as the configuration says."""
+    return open_store(store, retention=Retention(config.retention.full, config.retention.fine))
+
+
+def _prune(store: Store, config: Config, rank: int) -> None:
+    """Remove old runs, if the configuration says so, once for all ranks; what a stream fills is not known here."""
+    kept = config.retention
+    if rank == 0 and not isinstance(store, StreamStore) and (kept.keep is not None or kept.max_size is not None):
+        from .storage.upkeep import prune_beside  # noqa: PLC0415  only where the configuration asks for it
+
+        prune_beside(store.url, keep_s=kept.keep, most_bytes=kept.max_size)
 
 
 def _absolute(store: str | Path) -> str:
@@ -222,7 +251,24 @@ def unknown_causes(config: Config) -> tuple[str, ...]:
     )
 
 
+def hang_judge(url: str, run: str) -> Judge:
+    """Return what judges whether the ranks of this run hang."""
+    from .insight.hangs.observation import Observer  # noqa: PLC0415  only where several ranks train
+
+    observer = Observer.of_run(url, run)
+
+    def judge(words: Mapping[int, LastWord], now: float) -> Judgement:
+        report = observer.report(words, now)
+        return Judgement(report.state in ("hang", "failed"), bool(report.culprits), report.reporter, report.data())
+
+    return judge
+
+
 def _listener(config: Config, live: LiveDiagnosis) -> Listener:
     """Return the listener that diagnoses records, and posts findings to the webhook if there is one."""
     hook = config.webhook
-    return live if hook is None else Webhook(live, hook.url, severity=hook.severity, timeout_s=hook.timeout_s)
+    if hook is None:
+        return live
+    from .insight.webhook import Webhook  # noqa: PLC0415  urllib3 adds warning filters, which a script would see
+
+    return Webhook(live, hook.url, severity=hook.severity, timeout_s=hook.timeout_s, allow_private=hook.allow_private)

@@ -5,8 +5,10 @@ import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import mindscope
 from threadpoolctl import threadpool_info
 
 #: Set, it makes OpenBLAS use the kernels of an older processor; some machines export it.
@@ -26,6 +28,13 @@ def machine() -> dict[str, Any]:
         "blas": ", ".join(blas) or "unknown",
         FORCED: os.environ.get(FORCED, "unset"),
     }
+
+
+def commit() -> str:
+    """Return the commit of the monitor that was measured, `unknown` outside a checkout."""
+    place = Path(mindscope.__file__).parent
+    command = ["git", "-C", str(place), "rev-parse", "--short=8", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
 def again_with_free_blas() -> list[dict[str, Any]]:

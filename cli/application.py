@@ -11,8 +11,9 @@ from typing import Annotated, Final
 
 import typer
 
-from . import armour, configuration_commands, transfer_commands
+from . import armour, configuration_commands, rank_commands, transfer_commands, upkeep_commands
 from .attach_command import attach
+from .collect_command import collect
 from .compare_command import compare
 from .dashboard_command import dashboard
 from .demo_command import demo
@@ -20,15 +21,19 @@ from .diagnose_command import diagnose
 from .doctor_command import doctor
 from .events_command import events
 from .explain_command import explain
-from .failures import describe
+from .failures import STORE_UNREADABLE, describe
 from .graph_command import graph
+from .hang_command import hang
 from .landscape_command import landscape
 from .lineage_command import lineage
 from .profile_command import profile
 from .replay_command import replay
 from .runs_command import runs, show
 from .script_commands import run, sites
+from .store_options import opened_stores
+from .trace_command import stragglers, trace
 from .user_code import calls_own_code
+from .verify_command import verify
 
 application = typer.Typer(
     name="mindscope",
@@ -51,19 +56,34 @@ application.command("sites", rich_help_panel=_WATCH, context_settings={"allow_in
 application.add_typer(configuration_commands.application, name="config", rich_help_panel=_WATCH)
 application.command("set", rich_help_panel=_WATCH)(configuration_commands.set_)
 application.command("attach", rich_help_panel=_WATCH)(attach)
+application.command("collect", rich_help_panel=_WATCH)(collect)
 application.command("runs", rich_help_panel=_READ)(runs)
 application.command("show", rich_help_panel=_READ)(show)
 application.command("events", rich_help_panel=_READ)(events)
 application.command("diagnose", rich_help_panel=_READ)(diagnose)
+application.command("hang", rich_help_panel=_READ)(hang)
 application.command("compare", rich_help_panel=_READ)(compare)
 application.command("graph", rich_help_panel=_READ)(graph)
 application.command("explain", rich_help_panel=_READ)(calls_own_code()(explain))
 application.command("landscape", rich_help_panel=_READ)(calls_own_code()(landscape))
 application.command("lineage", rich_help_panel=_READ)(lineage)
 application.command("profile", rich_help_panel=_READ)(profile)
+application.command("ranks", rich_help_panel=_READ)(rank_commands.ranks)
+application.command("stragglers", rich_help_panel=_READ)(stragglers)
+application.command("trace", rich_help_panel=_READ)(trace)
 application.command("replay", rich_help_panel=_READ)(calls_own_code()(replay))
 application.command("export", rich_help_panel=_READ)(transfer_commands.export)
 application.command("import", rich_help_panel=_READ)(transfer_commands.import_)
+application.command("rollup", rich_help_panel=_KEEP)(rank_commands.rollup)
+application.command("verify", rich_help_panel=_KEEP)(verify)
+for command in (
+    upkeep_commands.backup,
+    upkeep_commands.restore,
+    upkeep_commands.merge,
+    upkeep_commands.delete,
+    upkeep_commands.prune,
+):
+    application.command(command.__name__, rich_help_panel=_KEEP)(command)
 application.command("migrate", rich_help_panel=_KEEP)(transfer_commands.migrate)
 application.command("doctor", rich_help_panel=_KEEP, context_settings={"ignore_unknown_options": True})(doctor)
 application.add_typer(armour.application, name="armour", rich_help_panel=_READ)
@@ -146,6 +166,7 @@ def _call(arguments: list[str], *, debug: bool) -> int:
     try:  # not called as `application()`, which replaces sys.excepthook
         code = typer.main.get_command(application).main(arguments, prog_name="mindscope", standalone_mode=False)
         sys.stdout.flush()
+        code = code or (STORE_UNREADABLE if any(store.damage for store in opened_stores) else 0)
     except SystemExit as system_exit:
         return system_exit.code if isinstance(system_exit.code, int) else 1
     except BrokenPipeError:  # the reader of the output has closed it, as in `mindscope runs | head`
@@ -156,6 +177,8 @@ def _call(arguments: list[str], *, debug: bool) -> int:
             logging.getLogger(__name__).exception("the command stopped")
         code, message = describe(error)
         print(message, file=sys.stderr)
+    finally:
+        opened_stores.clear()
     return code if isinstance(code, int) else 0
 
 

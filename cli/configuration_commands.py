@@ -48,7 +48,7 @@ def check(file: _File, as_document: JsonOption = False) -> int:
         return _refused(file, mistakes, as_document=as_document)
     notes = late_reactions(config)
     if as_document:
-        document = config.model_dump(mode="json", exclude_unset=True)
+        document = config.model_dump(mode="json", exclude_unset=True, exclude={"webhook": {"url"}})  # often a secret
         print_json({"file": file, "mistakes": mistakes, "notes": notes, "config": document})
         return 0
     print(f"{file} is right")
@@ -268,7 +268,13 @@ expected_frozen: []           # globs of sites that are frozen on purpose
 # on_finding:                 # warn | stop | skip_step | checkpoint | callback | pause
 #   - {do: checkpoint, severity: error, keep: 3, folder: checkpoints/}
 #   - {do: callback, call: "alerts:page_me", causes: [loss_spike, "watchpoint/*"]}
-# webhook: {url: "https://example.org/hook", severity: warning, timeout_s: 5}   # gets findings as small JSON bodies
+# webhook: {url: "https://example.org/hook", severity: warning, timeout_s: 5, allow_private: false}
+#                             # gets findings as small JSON bodies; private: addresses of this machine and its network
 
-queue: {capacity: 128, when_full: block}   # records that wait for the disk; drop: lose records, never wait
+queue: {capacity: 64, when_full: block}   # records that wait for the disk; drop: lose records, never wait
+# retention:                  # what the store keeps
+#   full: 100000              # records of a tensor in full resolution, the newest
+#   fine: 1000000             # and at least in buckets of 16
+#   keep: 30d                 # runs that ended longer ago are removed as this one begins, but for those tagged `keep`
+#   max_size: 10GB            # then the oldest, until the rest is no larger
 """

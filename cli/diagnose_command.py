@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from .failures import WrongUse
+from .diagnose_all import diagnose_all
+from .failures import STORE_UNREADABLE, WrongUse
 from .output import print_json
 from .store_options import DEFAULT_STORE, JsonOption, RunArgument, StoreOption, open_existing
 
@@ -39,9 +40,24 @@ def diagnose(
             help="Only report where this holds in series and dumped tensors; may be repeated.",
         ),
     ] = None,
+    every_run: Annotated[bool, typer.Option("--all", help="Diagnose every run of the store, a line each.")] = False,
+    workers: Annotated[
+        str,
+        typer.Option(
+            "--workers",
+            metavar="N|URL",
+            help="With --all: processes (-1 for one a core), or dask://host:8786 or ray://host:10001.",
+        ),
+    ] = "1",
 ) -> int:
     """Report what went wrong in a run: root causes first, each with its evidence and what to do."""
     severities = _at_least(fail_on)
+    if every_run:
+        if run != "latest" or reference or watch:
+            raise WrongUse("--all diagnoses each run alone; leave out RUN, --reference and --watch")
+        return diagnose_all(store, workers, write=write, as_document=as_document, severities=severities)
+    if workers != "1":
+        raise WrongUse("--workers spreads the runs of --all; add --all")
     from ..insight import render_json
 
     if watch:
@@ -52,12 +68,13 @@ def diagnose(
         described = opened.find_run(run)
         chosen = described.id
         found = _diagnosed(opened, chosen, reference, reference_store, write=write)
-        has_steps = _has_steps(described, opened.metrics(chosen))
+        has_steps = bool(found.damage) or _has_steps(described, opened.metrics(chosen))
     if as_document:
         print_json(render_json(found))
     else:
         print(_report(found, described.kind, has_steps=has_steps))
-    return int(any(finding.severity in severities for finding in found.findings))
+    is_bad = any(finding.severity in severities for finding in found.findings)
+    return STORE_UNREADABLE if found.damage else int(is_bad)
 
 
 def _diagnosed(store: "Store", run: str, reference: str, reference_store: str, *, write: bool) -> "Diagnosis":
@@ -65,7 +82,7 @@ def _diagnosed(store: "Store", run: str, reference: str, reference_store: str, *
     from ..insight.compare import diagnose_against
 
     if not reference:
-        return diagnosis_of(store, run, write=write)
+        return diagnosis_of(store, run, write=write, on_damage="log")
     with ExitStack() as stack:
         other = stack.enter_context(open_existing(reference_store)) if reference_store else store
         good = other.find_run(reference)
@@ -90,6 +107,8 @@ def _report(found: "Diagnosis", kind: str, *, has_steps: bool) -> str:
     if kind == "evaluation" and not found.findings:
         return f"{found.run}: an evaluation, not a training; `mindscope show {found.run}` lists its outcomes"
     bare = replace(found, reasons={}, judgement=replace(found.judgement, reasons=()))
+    if found.root_causes and found.state in ("failed", "crashed"):  # they tell why there is none
+        return render_text(bare)
     return (
         f"{render_text(bare)}\n\nno step of a training was recorded, so {len(found.reasons)} rules could not run: did "
         f"the watched optimizer step, with the model in training mode?"

@@ -165,6 +165,8 @@ def _sqlite() -> Check:
 
 def _store(url: str) -> Iterator[Check]:
     from ..storage import StoreError, open_store
+    from ..storage.errors import without_passwords
+    from ..storage.streams.transport import is_stream
 
     if is_path(url):
         folder = _nearest_existing(Path(url))
@@ -180,7 +182,8 @@ def _store(url: str) -> Iterator[Check]:
             return
     try:
         with open_store(url) as opened:
-            yield Check("store", "ok", f"{url}: {len(opened.runs())} runs")
+            known = "it takes records" if is_stream(url) else f"{len(opened.runs())} runs"
+            yield Check("store", "ok", f"{without_passwords(url)}: {known}")
     except StoreError as error:
         yield Check("store", "error", str(error), "see the message")
 

@@ -1,6 +1,7 @@
 """`mindscope explain RUN --logits FILE.py:NAME --data FILE.npz` computes saliency maps of a model and stores them."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -51,7 +52,7 @@ def explain(
     score = _function(logits, "logits")
     slope = _function(gradient, "a gradient") if gradient else None
     x, y = load_samples(data)
-    regions = _regions(data)
+    regions = _regions(data, x.shape)
     methods = _methods(method, has_gradient=slope is not None)
     found = [
         _explained(
@@ -94,11 +95,18 @@ def _methods(wanted: list[str], *, has_gradient: bool) -> list[str]:
     return wanted or list(METHODS if has_gradient else WITHOUT_GRADIENT)
 
 
-def _regions(path: str) -> "NDArray[np.bool_] | None":
-    import numpy as np
+def _regions(path: str, shape: tuple[int, ...]) -> "NDArray[np.bool_] | None":
+    from ..storage.npz_files import read_npz
 
-    with np.load(path, allow_pickle=False) as arrays:
-        return arrays["region"].astype(bool) if "region" in arrays else None
+    region = read_npz(Path(path)).get("region")
+    if region is None:
+        return None
+    if region.dtype.kind not in "biuf" or region.shape[:1] != shape[:1]:
+        raise WrongUse(
+            f"{path!r} must hold a region of truth values for each of its {shape[0]} inputs, got "
+            f"{region.dtype}{region.shape}"
+        )
+    return region.astype(bool)
 
 
 def _explained(

@@ -1,5 +1,6 @@
 """Turns an exception into one line on stderr and an exit code."""
 
+import re
 from typing import Final
 
 WRONG_USE: Final = 2
@@ -26,10 +27,21 @@ def describe(error: BaseException) -> tuple[int, str]:
     from ..storage.errors import without_passwords
 
     code = _exit_code(error)
-    text = without_passwords(" ".join(_message(error).split()))
+    text = _readable(without_passwords(" ".join(_message(error).split())))
     if code == OUR_FAULT:
         text = f"unexpected {type(error).__name__}: {text}; this is a fault of mindscope, see it whole with --debug"
     return code, f"mindscope: {text}"
+
+
+#: The longest word, and the longest message, that is shown whole (our choices). A message ends with what to do.
+_LONGEST_WORD: Final = 300
+_LONGEST: Final = 4000
+
+
+def _readable(text: str) -> str:
+    """Return the message with names and values of thousands of characters cut, its end kept."""
+    text = re.sub(rf"\S{{{_LONGEST_WORD},}}", lambda word: f"{word[0][:60]}...{word[0][-20:]}", text)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 600]} ... {text[-500:]}"
 
 
 def _exit_code(error: BaseException) -> int:
@@ -40,6 +52,8 @@ def _exit_code(error: BaseException) -> int:
     if isinstance(error, WrongUse | RunNotFound | InvalidName) or _is_usage_error(error):
         return WRONG_USE
     if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError):
+        return WRONG_USE
+    if isinstance(error, OSError) and error.filename is not None:  # a path that is too long, a full disk
         return WRONG_USE
     ours = type(error).__module__.partition(".")[0] == __name__.partition(".")[0]
     return WRONG_USE if ours and isinstance(error, ValueError | LookupError | TypeError | OSError) else OUR_FAULT

@@ -37,8 +37,7 @@ def fact_lines(facts: Sequence[_Fact]) -> Iterator[str]:
         groups[outcome].append(f"{told['claim']}{reason}{where}")
     for outcome, title in _TITLES.items():
         yield from _group(title, groups[outcome])
-    seen = (_seen(fact) for fact in facts if fact["kind"] not in _NOT_TOLD)
-    yield from _group("also seen", [*filter(None, seen)])
+    yield from _group("also seen", [*filter(None, _others(facts))])
 
 
 def _group(title: str, lines: Sequence[str]) -> Iterator[str]:
@@ -63,11 +62,26 @@ def _of_causality(fact: _Fact) -> dict[str, Any]:
     return {**fact, "claim": claim, "outcome": "open", "counterexample": words}
 
 
+def _others(facts: Sequence[_Fact]) -> Iterator[str]:
+    """Yield a sentence for each other fact; those that come back at many steps share one."""
+    alike: dict[tuple[str, str], list[_Fact]] = {}
+    for fact in facts:
+        if fact["kind"] in _NOT_TOLD:
+            continue
+        if fact["kind"] in _WORDS:
+            yield _WORDS[fact["kind"]](fact)
+        else:
+            alike.setdefault((fact["kind"], fact["site"]), []).append(fact)
+    for (kind, _), several in alike.items():
+        if kind in _WORDS_OF_SEVERAL:
+            yield _WORDS_OF_SEVERAL[kind](several)
+        else:
+            more = len(several) - 1
+            yield _seen(several[0]) + f"; and at {more} more, the last step {several[-1]['step']}" * (more > 0)
+
+
 def _seen(fact: _Fact) -> str:
-    """Return the fact in a sentence; empty if it has nothing to tell."""
-    write = _WORDS.get(fact["kind"])
-    if write is not None:
-        return write(fact)
+    """Return a fact that has no words of its own in a sentence."""
     values = (
         f"{name.replace('_', ' ')} {_short(value)}"
         for name, value in fact.items()
@@ -78,9 +92,11 @@ def _seen(fact: _Fact) -> str:
 
 
 def _loss_input(fact: _Fact) -> str:
-    lowest, highest = fact.get("min"), fact.get("max")
+    lowest, highest, loss = fact.get("min"), fact.get("max"), str(fact["loss"])
     limits = "" if lowest is None or highest is None else f" from {lowest:.4g} to {highest:.4g}"
-    return f"{fact['loss']} is given {fact.get('domain') or 'values'}{limits}"
+    domain = str(fact.get("domain") or "values")
+    words = "values" if domain == "logits" and loss not in _OF_LOGITS else _DOMAINS.get(domain, domain)
+    return f"{loss} is given {words}{limits}"
 
 
 def _accumulation(fact: _Fact) -> str:
@@ -109,12 +125,47 @@ def _shared(fact: _Fact) -> str:
     return f"these parameters share one tensor: {_short(fact['sites'])}"
 
 
+def _written(facts: Sequence[_Fact]) -> str:
+    sites = dict.fromkeys(weight["site"] for fact in facts for weight in fact["weights"])
+    return f"something other than an optimizer's step changed weights before {_when(facts)}: {_short([*sites])}"
+
+
+def _left_over(facts: Sequence[_Fact]) -> str:
+    norms = [fact["l2_norm"] for fact in facts]
+    size = f"{norms[0]:.4g}" if len(norms) == 1 else f"{min(norms):.4g} to {max(norms):.4g}"
+    return (
+        f"gradients of earlier passes were still there as the forward began, at {_when(facts)}, with a norm of {size}"
+    )
+
+
+def _when(facts: Sequence[_Fact]) -> str:
+    """Return at which steps these facts were seen."""
+    steps = sorted({fact["step"] for fact in facts})
+    if len(steps) == 1:
+        return f"step {steps[0]}"
+    return f"{len(steps)} steps, the first {steps[0]} and the last {steps[-1]}"
+
+
+#: Losses whose input is called logits; and what the other kinds of input are called.
+_OF_LOGITS: Final = frozenset({"cross_entropy", "binary_cross_entropy_with_logits"})
+_DOMAINS: Final[dict[str, str]] = {
+    "unit_interval": "values between 0 and 1",
+    "log_probabilities": "log-probabilities",
+    "constant": "one and the same value",
+    "non_finite": "values that are not finite",
+    "empty": "no values",
+}
 _WORDS: Final[dict[str, Callable[[_Fact], str]]] = {
     "loss_input": _loss_input,
     "accumulation": _accumulation,
     "forward_modes": _modes,
     "optimizer_step_count": _counts,
     "shared_parameter": _shared,
+}
+#: Of facts that come at many steps, all in one sentence.
+_WORDS_OF_SEVERAL: Final[dict[str, Callable[[Sequence[_Fact]], str]]] = {
+    "gradient_before_forward": _left_over,
+    "weights_written": _written,
 }
 
 

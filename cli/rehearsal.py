@@ -14,6 +14,7 @@ from .output import print_json
 from .plain_facts import fact_lines
 
 if TYPE_CHECKING:
+    from ..insight import Diagnosis
     from ..probe.script_world import TrainingScript
 
 #: Steps and seconds that a script is let run, from its first step on; the second step comes before the time ends. By
@@ -57,7 +58,7 @@ class _Rehearsal:
 
     def _stop(self, *_: object) -> None:
         """Stop the script before a forward of the model, if enough was seen."""
-        from ..probe.script_runner import Stopped
+        from ..probe.errors import Stopped
 
         step = self.monitor.step
         is_late = step >= min(2, self._steps) and self._is_repeated() and monotonic() - self._began > _MOST_S
@@ -96,7 +97,7 @@ def examine(
         code, reason, _ = run_to_end(script, arguments, watched.watch)
     if reason:
         raise WrongUse(reason)
-    run, found, made = watched.monitor.run.id, watched.diagnosis.diagnosis(), watched.monitor.step
+    run, found, made = watched.monitor.run.id, _of_no_store(watched.diagnosis.diagnosis(), script), watched.monitor.step
     records = watched.store.replay(run)
     facts = [fact for record in records for fact in map(_fact, record.events) if fact["kind"] not in _QUIET]
     if as_document:
@@ -119,6 +120,13 @@ def examine(
         for line in fact_lines(facts):
             print(line)
     return int(any(finding.severity != "info" for finding in found.findings))
+
+
+def _of_no_store(found: "Diagnosis", script: "TrainingScript") -> "Diagnosis":
+    """Return the diagnosis of a rehearsal, which no store keeps: no series is named, and running it comes next."""
+    judgement = found.judgement
+    command = f"mindscope run {script}" if judgement.next_command else ""
+    return replace(found, is_stored=False, judgement=replace(judgement, next_command=command))
 
 
 def _fact(event: Any) -> dict[str, Any]:  # Any: an event of storage, which is imported late

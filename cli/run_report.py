@@ -48,6 +48,7 @@ class RunReport:
         from ..insight import render_text
         from ..storage import display_site
         from ..storage.plain_text import one_line
+        from ..storage.streams.transport import is_stream
 
         yield render_text(diagnosis).partition("\n")[0]
         for number, root in enumerate(diagnosis.root_causes[:_MOST], 1):
@@ -57,5 +58,8 @@ class RunReport:
             yield f"  and {len(diagnosis.root_causes) - _MOST} more"
         if len(run.ranks) > len(diagnosis.ranks):
             yield f"  (rank 0 of {len(run.ranks)}; the command below reads all of them)"
+        if is_stream(self._store):
+            yield f"collect it: mindscope collect --from {shlex.quote(self._shown)} --store {DEFAULT_STORE}"
+            return
         place = "" if self._store == DEFAULT_STORE else f" --store {shlex.quote(self._shown)}"
         yield f"look at it: mindscope diagnose {run.id}{place}; mindscope dashboard {shlex.quote(self._shown)}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from .failures import STORE_UNREADABLE
 from .output import add_row, age, as_json, console, print_json, sparkline, table
 from .step_spans import Span, merged, steps_in_words
 from .store_options import (
@@ -22,6 +23,7 @@ from .store_options import (
     is_path,
     open_existing,
 )
+from .stored_verdict import print_verdict, stored_verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,6 +76,7 @@ def runs(
 def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_document: JsonOption = False) -> int:
     """Describe one run: state, model, what was recorded, the loss, the findings; of an evaluation the outcomes."""
     from ..insight.schedule_thinning import thinning_of
+    from ..storage.repair.quick_check import broken_files
     from ..storage.training_kinds import kind_of_events
 
     with open_existing(store) as opened:
@@ -84,6 +87,8 @@ def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_doc
         thinned, dumped = thinning_of(opened, found.id, found.ranks), dumped_of(opened, found)
         kind = kind_of_events(opened.events(found.id, kind="training_kind"))
         lost = sum(_numbers(_events(opened, found, "observations_lost"), "count"))
+        damage = broken_files(opened.url, found.id)
+        verdict = stored_verdict(opened, found, findings, damage)
         if as_document:
             document = _document(opened, found, structure, loss, findings)
             print_json(
@@ -94,10 +99,10 @@ def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_doc
                     "lost_records": lost,
                     "outcomes": outcomes,
                     "training_kind": kind.to_data(),
-                    **_verdict(opened, found, findings),
+                    **verdict,
                 }
             )
-            return 0
+            return STORE_UNREADABLE if damage else 0
         out = console()
         steps = finished_steps(opened, found)
         _print_head(out, found, loss, steps)
@@ -117,11 +122,8 @@ def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_doc
         _print_outcomes(out, outcomes)
         if findings or not outcomes:
             _print_findings(out, findings)
-        if judged := _verdict(opened, found, findings):
-            out.print(
-                f"verdict: {judged['verdict_words']}; mindscope diagnose {found.id} has the reasons", markup=False
-            )
-    return 0
+        print_verdict(out, found, verdict)
+    return STORE_UNREADABLE if damage else 0
 
 
 def _document(
@@ -256,16 +258,6 @@ def _modules_changed(event: "Event") -> str:
     more = f" and {count - _SITES} more" if isinstance(count, int) and count > _SITES else ""
     where = ", ".join(named[:_SITES]) + more
     return f"modules changed at step {event.step}: {where}; values from before and after the change form one series"
-
-
-def _verdict(store: "Store", run: "Run", findings: "tuple[Finding, ...]") -> dict[str, str]:
-    """Return the verdict of the stored findings, for programs and for people; nothing for what is no training."""
-    from ..insight import judge, stored_facts
-
-    if run.kind != "training":
-        return {}
-    judged = judge(findings, stored_facts(store, run.id))
-    return {"verdict": judged.verdict, "verdict_words": judged.words}
 
 
 def _print_findings(out: "Console", findings: "tuple[Finding, ...]") -> None:

@@ -32,9 +32,12 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="An id, a unique
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 
+#: The stores that this command has read, which know what of them is damaged.
+opened_stores: "list[Store]" = []
+
 
 def open_existing(url: str) -> "Store":
-    """Open the store at `url`, which must exist.
+    """Open the store at `url`, which must exist; damaged data is told on stderr, and the rest is shown.
 
     Raises:
         StoreUnavailable: It does not exist; reading commands never create a store.
@@ -42,21 +45,39 @@ def open_existing(url: str) -> "Store":
     from ..storage import open_store
 
     require_existing(url)
-    return open_store(url)
+    opened = open_store(url, on_damage="log")
+    opened_stores.append(opened)
+    return opened
 
 
 def require_existing(url: str) -> None:
-    """Check that the store at `url` exists, if it is a path.
+    """Check that the store at `url` can be read, and exists if it is a path.
 
     Raises:
-        StoreUnavailable: The path does not exist.
+        StoreUnavailable: It is a stream, or the path does not exist.
     """
     from ..storage import StoreUnavailable
 
+    require_readable(url)
     if is_path(url) and not Path(url).exists():
         raise StoreUnavailable(
             f"there is no store at {url!r}; name one with --store or MINDSCOPE_STORE, or make one with 'mindscope demo'"
         )
+
+
+def require_readable(url: str) -> None:
+    """Check that the store at `url` is no stream.
+
+    Raises:
+        StoreUnavailable: It is one; the message says how it is drained.
+    """
+    from ..storage import StoreUnavailable
+    from ..storage.errors import without_passwords
+    from ..storage.streams.stream_store import not_readable
+    from ..storage.streams.transport import is_stream
+
+    if is_stream(url):
+        raise StoreUnavailable(not_readable(without_passwords(url)))
 
 
 def is_path(url: str) -> bool:

@@ -58,21 +58,27 @@ def load_samples(path: str) -> "tuple[NDArray[np.generic], NDArray[np.generic]]"
     Raises:
         WrongUse: There is no such file, it is no `.npz`, or one of the two arrays is missing.
     """
-    import zipfile
-
-    import numpy as np
+    from ..storage.npz_files import UnreadableArrays, read_npz
 
     if not Path(path).is_file():
         raise WrongUse(f"no data at {path!r}; --data expects an .npz file with arrays x and y")
     try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            missing = [name for name in ("x", "y") if name not in arrays]
-            if not missing:
-                return arrays["x"], arrays["y"]
-            names = ", ".join(arrays) or "nothing"
-    except (ValueError, AttributeError, EOFError, zipfile.BadZipFile):
-        raise WrongUse(f"{path!r} is not an .npz file; write one with numpy.savez(path, x=..., y=...)") from None
-    raise WrongUse(f"{path!r} lacks {' and '.join(missing)}; it holds {names}")
+        arrays = read_npz(Path(path))
+    except UnreadableArrays as error:
+        raise WrongUse(
+            f"{path!r} is not an .npz file of plain arrays; write one with numpy.savez(path, x=..., y=...) ({error})"
+        ) from None
+    missing = [name for name in ("x", "y") if name not in arrays]
+    if missing:
+        raise WrongUse(f"{path!r} lacks {' and '.join(missing)}; it holds {', '.join(arrays) or 'nothing'}")
+    x, y = arrays["x"], arrays["y"]
+    is_number = x.dtype.kind in "biuf" and y.dtype.kind in "biuf"
+    if not is_number or x.ndim == 0 or (x.ndim > 1 and y.shape[:1] != x.shape[:1]):
+        raise WrongUse(
+            f"{path!r} must hold numbers x and a class y for each of them, got x {x.dtype}{x.shape} and y "
+            f"{y.dtype}{y.shape}"
+        )
+    return x, y
 
 
 def _load_file(path: Path) -> ModuleType:

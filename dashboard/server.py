@@ -145,7 +145,7 @@ def serve(
 
 
 def _opened(store_url: str, settings: Settings, ready: Callable[[], object] | None = None) -> Server:
-    store = open_store(store_url)
+    store = open_store(store_url, on_damage="log")
     try:
         return Server(store, settings, ready)
     except BaseException:

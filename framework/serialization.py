@@ -142,8 +142,13 @@ def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (safe_open is no mapping)
             metadata = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
-    except (SafetensorError, OSError, ValueError, TypeError) as error:
+    except (SafetensorError, OSError, ValueError, TypeError, RecursionError, MemoryError) as error:
         raise CheckpointError(
             f"'{path}' cannot be read as a checkpoint ({error}); it is no safetensors file, or was cut short or damaged"
         ) from error
+    if not isinstance(metadata, dict):
+        raise CheckpointError(
+            f"'{path}' must have metadata of names with values, got {type(metadata).__name__}; it was not written by "
+            f"save_checkpoint, or damaged"
+        )
     return arrays, metadata

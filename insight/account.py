@@ -55,6 +55,7 @@ def account_of(
     follows: Sequence[Finding] = (),
     batch: str = "",
     change: str = "",
+    is_stored: bool = True,
 ) -> Account:
     """Return what stands behind one finding of a run.
 
@@ -65,6 +66,7 @@ def account_of(
         batch: The batch of its first step.
         change: The change of the model's modules at that step or shortly before.
         rules_run: Names of the rules whose silence means something.
+        is_stored: Whether a store has the run, so that a query can read it.
     """
     found = {item.cause for item in findings}
     possible = [cause for cause in possible_causes(finding.cause) if cause not in found]
@@ -74,7 +76,7 @@ def account_of(
     right, named = NAMED.get(finding.rule, (0, 0))
     alike = [item for item in findings if began_together(item, finding)]
     return Account(
-        query=_query(finding, run, last_step),
+        query=_query(finding, run, last_step) if is_stored else "",
         ruled_out=tuple(cause for cause in possible if cause in silent),
         not_checked=tuple(cause for cause in possible if cause not in silent and not _is_beside(cause)),
         asks=rule.asks if rule and not is_verified else "",

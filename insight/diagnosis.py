@@ -1,14 +1,17 @@
 """Diagnosis of a run: live, as a listener of its writer, and offline, from the store."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Literal
 
-from ..storage import Finding, Run, RunState, StepRecord, Store, Structure
+from ..storage import Event, Finding, Run, RunState, StepRecord, Store, StoreDamaged, Structure
 from ..storage.training_kinds import TrainingKind
 from .diagnosis_report import Diagnosis
 from .engine import Engine
 from .failure import killed
+from .hangs.observation import hang_of_run
 from .root_causes import appearance, folded, leading
 from .rules import RULES
 from .schedule_thinning import thinning_of
@@ -71,39 +74,77 @@ class LiveDiagnosis:
         return replace(found, last_step=self._last_step, error="" if ended is None else ended.error)
 
 
-def diagnose(store: Store, run: str, *, write: bool = False) -> Diagnosis:
+def diagnose(store: Store, run: str, *, write: bool = False, on_damage: Literal["raise", "log"] = "raise") -> Diagnosis:
     """Diagnose a stored run, finished or not, with the engine of the live diagnosis.
 
     Args:
         store: Where the run is.
         run: Its id, a unique prefix, a name, or `latest`.
         write: Also write the findings into the store.
+        on_damage: What happens where a file of the run cannot be read: an error, or a diagnosis of the rest, which
+            names what is missing and does not call the run healthy.
 
     Raises:
         RunNotFound: None or several runs answer to it.
+        StoreDamaged: Something cannot be read, and `on_damage` is `raise`.
     """
     found = store.find_run(run)
-    engines = []
+    engines: list[Engine] = []
+    damage: list[str] = []
+    thinned = None
     for rank in found.ranks:
         engine = Engine(rules_with(RULES, found.config), rank=rank, config=found.config)
-        _replay(store, found.id, rank, engine)
-        if found.state in ("failed", "crashed"):
-            _show_end(store, found, rank, engine)
         engines.append(engine)
+        with _read_or_told(damage, on_damage, f"rank {rank}"):
+            last_step = _replay(store, found.id, rank, engine)
+            _show_hangs(store, found, rank, engine, last_step)
+            if found.state in ("failed", "crashed"):
+                _show_end(store, found, rank, engine)
+    with _read_or_told(damage, on_damage, "the run"):
+        if found.state in ("failed", "crashed") and len(found.ranks) > 1:
+            _show_hang_at_end(store, found, engines)
+        thinned = thinning_of(store, found.id, found.ranks)
     diagnosis = replace(
         _conclude(found.id, found.state, engines),
         error=found.error,
         last_step=found.last_step,
         ranks=found.ranks,
-        thinned=thinning_of(store, found.id, found.ranks),
+        thinned=thinned,
     )
+    if damage := [*(store.damage if on_damage == "log" else ()), *damage]:
+        diagnosis = _of_a_damaged_run(diagnosis, damage)
     if write and diagnosis.findings:
         store.write_findings(found.id, diagnosis.findings)
     return diagnosis
 
 
-def _replay(store: Store, run: str, rank: int, engine: Engine) -> None:
-    """Show the engine every record of the rank, each after the structure that the model had then."""
+@contextmanager
+def _read_or_told(damage: list[str], on_damage: Literal["raise", "log"], whose: str) -> Iterator[None]:
+    """Read a part of the run; note that it cannot be read whole where damage is to be told."""
+    try:
+        yield
+    except StoreDamaged as error:
+        if on_damage == "raise":
+            raise
+        damage.append(f"{whose}: {error}")
+
+
+def _of_a_damaged_run(diagnosis: Diagnosis, damage: Sequence[str]) -> Diagnosis:
+    """Return the diagnosis of what could be read: it names what could not, and does not call the run healthy."""
+    told = replace(diagnosis, damage=tuple(dict.fromkeys(damage)))
+    if diagnosis.verdict != "healthy":
+        return told
+    doubt = Judgement(reasons=("a part of the run is damaged; the rest shows nothing wrong",))
+    return replace(told, verdict=doubt.verdict, judgement=doubt)
+
+
+def _replay(store: Store, run: str, rank: int, engine: Engine) -> int:
+    """Show the engine every record of the rank, each after the structure that the model had then.
+
+    Returns:
+        The last step; -1 without any.
+    """
+    last_step = -1
     former = deque(store.former_structures(run, rank=rank))
     newest = store.structure(run, rank=rank)
     engine.learn_structure(former[0].structure if former else newest)
@@ -112,8 +153,28 @@ def _replay(store: Store, run: str, rank: int, engine: Engine) -> None:
             former.popleft()
             engine.learn_structure(former[0].structure if former else newest)
         engine.observe(record)
+        last_step = record.step
     if former:
         engine.learn_structure(newest)
+    return last_step
+
+
+def _show_hangs(store: Store, run: Run, rank: int, engine: Engine, last_step: int) -> None:
+    """Show the engine hangs of a step that has not ended, whose events no record carries."""
+    for kind in ("hang", "hang_over"):
+        events = tuple(event for event in store.events(run.id, rank=rank, kind=kind) if event.step > last_step)
+        if events:
+            engine.observe(StepRecord(max(event.step for event in events), run.updated_at, events=events))
+
+
+def _show_hang_at_end(store: Store, run: Run, engines: Sequence[Engine]) -> None:
+    """Show the first engine the hang that the ranks' last words tell, where none lived long enough to report it."""
+    if any(finding.cause == "hang" and finding.severity != "info" for engine in engines for finding in engine.findings):
+        return
+    report, _ = hang_of_run(store, run.id)
+    if report.state in ("hang", "failed") and report.culprits:
+        step = max(run.last_step, 0)
+        engines[0].observe(StepRecord(step, run.updated_at, events=(Event("hang", step, data=report.data()),)))
 
 
 def _show_end(store: Store, run: Run, rank: int, engine: Engine) -> None:

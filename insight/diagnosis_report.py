@@ -43,6 +43,8 @@ class Diagnosis:
         reference: Name of the good run that it was compared with; empty for none.
         thinned: What an overhead budget left out of the run; None if it left out nothing.
         kind: The kind of training.
+        is_stored: Whether a store has the run, so that its series can be read.
+        damage: What of the run could not be read.
     """
 
     run: str
@@ -63,6 +65,8 @@ class Diagnosis:
     changes: Mapping[FindingKey, str] = field(default_factory=dict)
     kind: TrainingKind = field(default_factory=TrainingKind)
     judgement: Judgement = field(default_factory=Judgement)
+    is_stored: bool = True
+    damage: tuple[str, ...] = ()
 
     @property
     def verdict_words(self) -> Words:
@@ -88,6 +92,7 @@ class Diagnosis:
                 follows=follows.get(root.key, ()),
                 batch=self.batches.get(root.key, ""),
                 change=self.changes.get(root.key, ""),
+                is_stored=self.is_stored,
             )
             for root in self.root_causes
         )
@@ -124,6 +129,8 @@ _ERROR_LENGTH = 400
 _NAMED = 6
 #: Names in the evidence that are limits of a rule, and no data.
 _LIMITS = frozenset({"limit", "largest_gain", "smallest_gain", "lowest_usual", "bound"})
+#: Causes that say what was measured, and no more.
+_MEASURED = frozenset({"straggler"})
 #: Whole numbers below this are counts and written in full.
 _COUNT = 1e7
 
@@ -158,16 +165,19 @@ def render_markdown(diagnosis: Diagnosis) -> str:
 
 
 def _meaning(diagnosis: Diagnosis) -> str:
+    if diagnosis.damage and diagnosis.verdict != "unhealthy":
+        return "a part of the run is damaged; the rest shows nothing wrong"
     if diagnosis.verdict == "undetermined" and diagnosis.state in ("failed", "crashed"):
         return "the run ended early, and no rule found why"
     return _MEANING[diagnosis.verdict_words]
 
 
 def _beside(diagnosis: Diagnosis) -> list[str]:
-    """Return how the run ended, of which kind it is, and what a budget left out, as far as there is any of it."""
+    """Return what is damaged, how the run ended, its kind, and what a budget left out, as far as there is any of it."""
     thinned = "" if diagnosis.thinned is None else f"schedule: {diagnosis.thinned.to_text()}"
     kind = f"kind: {diagnosis.kind.to_text()}" if diagnosis.kind.label else ""
-    return [line for line in (_ending(diagnosis), kind, thinned) if line]
+    damage = [f"DAMAGED: {words}" for words in diagnosis.damage[:_NAMED]]
+    return [*damage, *(line for line in (_ending(diagnosis), kind, thinned) if line)]
 
 
 def _ending(diagnosis: Diagnosis) -> str:
@@ -239,7 +249,7 @@ def _account(account: Account, finding: Finding, diagnosis: Diagnosis) -> Iterat
 def _standing(finding: Finding, diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     return standing_of(
         finding,
-        diagnosis.run,
+        diagnosis.run if diagnosis.is_stored else "RUN",
         findings=diagnosis.findings,
         rules_run=diagnosis.rules_run,
         not_run=diagnosis.reasons,
@@ -251,6 +261,8 @@ def _certainty(account: Account, finding: Finding) -> str:
     if account.asks == "reference":
         return "a suspicion, which the shape of the curves alone gives"
     sure = "a fact, measured in this run" if finding.confidence == 1 else f"{finding.confidence:.0%}"
+    if finding.cause in _MEASURED:  # the times are facts; that they are much is a threshold
+        return f"the times were measured in this run{record_abroad(finding.rule)}"
     if account.named:
         sure += f"; right in {account.right} of the {account.named} runs of our own faults in which it was named"
     return f"{sure}{record_abroad(finding.rule)}"
@@ -263,8 +275,9 @@ def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, list[str]]]:
     if judgement.verdict != "unhealthy" and judgement.reasons:
         yield "why", list(judgement.reasons)
     if judgement.not_checked:
-        command = f"; to check more: {judgement.next_command}" if judgement.next_command else ""
-        yield f"not checked{command}", list(judgement.not_checked)
+        yield "not checked", list(judgement.not_checked)
+        if judgement.next_command:
+            yield "to check more", [judgement.next_command]
     if diagnosis.questions:
         yield (
             "questions, which only you can answer",
@@ -355,6 +368,7 @@ def render_json(diagnosis: Diagnosis) -> dict[str, Json]:
         "not_checked": list(diagnosis.judgement.not_checked),
         "next_command": diagnosis.judgement.next_command,
         "questions": [finding_to_json(finding) for finding in diagnosis.questions],
+        **({"damage": list(diagnosis.damage)} if diagnosis.damage else {}),
     }
 
 

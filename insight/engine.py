@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ..storage import Event, Finding, FindingKey, Json, StepRecord, Structure
 from ..storage.training_kinds import TrainingKind
+from .context.broken_claims import BrokenClaims
 from .context.model_index import ModelIndex
 from .context.optimizer_bounds import AdamBound
 from .context.record_burst import Burst
@@ -17,7 +18,7 @@ from .context.step_context import StepContext
 from .context.subject_table import SubjectRows
 from .finding_onset import Batches, Changes
 from .learner_rules import LearnerRules, addressed
-from .root_causes import appearance
+from .root_causes import appearance, is_superfluous
 from .rule import NEW_STRUCTURE, Rule
 from .rule_scheduler import RecordKind, RuleCall, RuleScheduler
 from .verdict import RunFacts
@@ -62,6 +63,7 @@ class Engine:
         self._learners = LearnerRules(rules)
         self.kind = TrainingKind()
         self._changes = Changes()
+        self._claims = BrokenClaims()
         self.changes: dict[FindingKey, str] = {}
         self._faults: list[Event] = []
         self.records = 0
@@ -91,6 +93,7 @@ class Engine:
     def observe(self, record: StepRecord) -> tuple[Finding, ...]:
         """Return the findings of this record; a rule that raises is switched off and reported."""
         self._changes.learn(record)
+        self._claims.learn(record)
         self._facts.learn(record)
         for event in record.events:
             if event.kind == "training_kind":
@@ -105,6 +108,7 @@ class Engine:
             burst=self._burst,
             changes=self._changes,
             kind=self.kind,
+            claims=self._claims,
         )
         found = self._close_skip_windows(context)
         kind = self._kind(context)
@@ -120,6 +124,7 @@ class Engine:
         found += self._check(context, calls)
         self._is_new = False
         self._batches.learn(record)
+        found = [self._without_a_second_name(finding) for finding in found]
         for finding in found:
             self._findings[finding.key] = finding
             if finding.key not in self.batches and (batch := self._batches.of(finding)):
@@ -138,11 +143,16 @@ class Engine:
             known = len(found)
             try:
                 found.extend(check(context, state))
-            except Exception as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run
+            except BaseException as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run
                 found[known:] = [self._fault(rule, context, error)]
             if len(found) > known:
                 found[known:] = [rule.sign(finding) for finding in found[known:]]
         return found
+
+    def _without_a_second_name(self, finding: Finding) -> Finding:
+        """Return a finding of last resort as a notice where a fact already names what is wrong."""
+        is_notice = is_superfluous(finding, self._findings.values())
+        return replace(finding, severity="info") if is_notice else finding
 
     def _close_skip_windows(self, context: StepContext) -> list[Finding]:
         """Let the rules learn whose skip windows are over; return a finding for each rule that fails in it."""
@@ -228,7 +238,7 @@ class Engine:
             if name not in self._memories:
                 self._memories[name] = rule.memory() if rule.memory else None
 
-    def _fault(self, rule: Rule, context: StepContext, error: Exception) -> Finding:
+    def _fault(self, rule: Rule, context: StepContext, error: BaseException) -> Finding:
         """Switch the rule off and return a finding about it."""
         _log.warning("rule %s failed at step %d and is switched off", rule.name, context.step, exc_info=True)
         del self._rules[rule.name]

@@ -5,10 +5,21 @@ from pathlib import Path
 from typing import Final
 
 from ..storage import Event, Json, Run, display_site
+from ..storage.last_words import is_of_backend
 from ..storage.plain_text import one_line
 from .event_fields import number, words
 
-__all__ = ["detail", "is_misfit", "is_of_a_person", "is_out_of_memory", "killed", "place", "said"]
+__all__ = [
+    "LOST_CONNECTION",
+    "detail",
+    "is_misfit",
+    "is_of_a_person",
+    "is_of_communication",
+    "is_out_of_memory",
+    "killed",
+    "place",
+    "said",
+]
 
 #: Ends that a person or a scheduler asked for, or a script chose.
 _ASKED_FOR: Final = frozenset({"KeyboardInterrupt", "SystemExit", "TrainingStopped", "GeneratorExit", "Stopped"})
@@ -28,6 +39,8 @@ _MISFIT: Final = re.compile(
 )
 _TYPES: Final = frozenset({"RuntimeError", "IndexError", "ValueError", "TypeError", "ShapeError", "DtypeError"})
 _KILLED: Final = re.compile(r"(?P<signal>.+?)(?: at (?P<file>.+), line (?P<line>\d+))?")
+#: What the evidence of a finding counts where an error only says that another rank did not answer.
+LOST_CONNECTION: Final = "lost_connection"
 #: Characters of an error's message in a finding (our choice: two lines of a terminal).
 _LONGEST: Final = 240
 
@@ -42,6 +55,11 @@ def said(event: Event) -> str:
 def is_of_a_person(event: Event) -> bool:
     """Return whether the end was asked for."""
     return event.data.get("type") in _ASKED_FOR
+
+
+def is_of_communication(event: Event) -> bool:
+    """Return whether the communication with other ranks failed: what went wrong did so in one of those."""
+    return is_of_backend(str(event.data.get("message", ""))) or str(event.data.get("type", "")).startswith("Dist")
 
 
 def is_out_of_memory(event: Event) -> bool:

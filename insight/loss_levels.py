@@ -38,13 +38,23 @@ class LossLevels:
 
     @property
     def level(self) -> float:
-        """The median of the newest values; of a short run, of those in its second half. NaN without any."""
-        newest = self.newest[-min(_NEWEST, max(self.count // 2, 1)) :]
+        """The median of the newest values; NaN without any."""
+        newest = self._judged
         return float(np.median(newest)) if newest else nan
 
+    @property
+    def _judged(self) -> list[float]:
+        """The newest values; of a short run, those in its second half."""
+        return self.newest[-min(_NEWEST, max(self.count // 2, 1)) :]
+
     def __str__(self) -> str:
-        """Say it in words; empty without any value."""
-        return f"from {self.first:.4g} to {self.level:.4g}" if self.newest else ""
+        """Say it in words, the newest value and the level where they differ; empty without any value."""
+        if not self.newest:
+            return ""
+        newest, level = f"{self.newest[-1]:.4g}", f"{self.level:.4g}"
+        count = len(self._judged)
+        usual = f", with a median of {level} in the last {count} records" * (newest != level)
+        return f"from {self.first:.4g} to {newest}{usual}"
 
 
 def stored_levels(store: Store, run: str, metric: str) -> LossLevels:

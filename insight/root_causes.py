@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ..storage import Finding, Structure
+from .failure import LOST_CONNECTION
 
 _Causes = frozenset[str]
 
@@ -46,6 +47,11 @@ _BESIDE: Final[_Causes] = frozenset(
 WINDOWED: Final[_Causes] = frozenset({"uninformative_labels", "wrong_loss_sign", "overfitting", "frozen_parameter"})
 #: Causes that are told by what was done, and not by a threshold on what came of it; they are named first.
 CERTAIN: Final[_Causes] = NON_FINITE | {
+    # what ended the run; a process that was killed may have been so on request
+    "hang",
+    "input_mismatch",
+    "out_of_memory",
+    "program_error",
     "accumulation_scale",
     "clipping_to_nothing",
     "data_leak",
@@ -67,6 +73,7 @@ CERTAIN: Final[_Causes] = NON_FINITE | {
     "resume_mismatch",
     "shared_parameter_error",
     "silent_data_corruption",
+    "stale_weights",
     "wrong_backward",
     "wrong_train_eval_mode",
     "zero_advantage",
@@ -109,6 +116,7 @@ CONSEQUENCES: Final[dict[str, _Causes]] = {
     "unused_value": _STANDSTILL | _SHAPES | {"overfitting"},
     "frozen_parameter": _STANDSTILL | {"missing_optimizer_step", "unused_value"},
     "gradient_into_target": _STANDSTILL | _SHAPES | {"unused_value"},
+    "hang": frozenset({"program_error", "process_killed", "straggler", "dataloader_bound"}),
     "ignored_input": _STANDSTILL | _SHAPES | {"overfitting", "unused_value"},
     "kl_blowup": (_SHAPES - {"wrong_loss_sign"}) | {"reward_hacking", "zero_advantage"},
     "learning_rate_too_high": _INSTABILITY
@@ -119,13 +127,14 @@ CONSEQUENCES: Final[dict[str, _Causes]] = {
     "loss_scale_overflow": _SHAPES | {"non_finite_gradient", "missing_optimizer_step", "learning_rate_too_low"},
     "memory_growth": frozenset({"out_of_memory", "process_killed"}),
     "missing_nonlinearity": _STANDSTILL | {"unused_value"},
-    "missing_optimizer_step": _STANDSTILL | {"frozen_parameter"},
+    "missing_optimizer_step": _STANDSTILL | {"frozen_parameter", "stale_weights"},
     "missing_warmup": _INSTABILITY | _STANDSTILL | {"unused_value"},
     "missing_zero_grad": _ANY | {"clipping_to_nothing"},
     "optimizer_state_stale": _INSTABILITY | {"learning_rate_too_high"},
     "padding_attended": _STANDSTILL | _SHAPES | {"unused_value"},
     "padding_counted": _STANDSTILL | {"unused_value"},
-    "parameter_not_in_optimizer": _STANDSTILL | {"missing_optimizer_step", "unused_value", "wrong_train_eval_mode"},
+    "parameter_not_in_optimizer": _STANDSTILL
+    | {"missing_optimizer_step", "unused_value", "wrong_train_eval_mode", "stale_weights", "rank_desync"},
     "rank_desync": _INSTABILITY | _STANDSTILL | {"silent_data_corruption", "rank_rng_error"},
     "rank_dropped": frozenset({"rank_desync"}),
     "reduce_scale": _ANY | {"clipping_to_nothing"},
@@ -139,6 +148,7 @@ CONSEQUENCES: Final[dict[str, _Causes]] = {
     "schedule_error": _ANY | {"missing_optimizer_step", "unused_value"},
     "shared_parameter_error": _INSTABILITY | _STANDSTILL,
     "silent_data_corruption": _INSTABILITY | {"rank_desync", "optimizer_state_stale"},
+    "stale_weights": _INSTABILITY | _STANDSTILL | {"rank_desync", "silent_data_corruption"},
     "straggler": frozenset({"dataloader_bound"}),
     "train_val_shift": frozenset({"overfitting"}),
     "uninformative_labels": _INSTABILITY | {"plateau", "overfitting", *FADED_LATER},
@@ -263,7 +273,7 @@ def folded(
     """Return every finding that follows from no other, earliest first, with all findings that follow from it.
 
     Notices (severity info), faults of the monitor itself and a person's watchpoints are never the cause of what the
-    model does, and follow from nothing.
+    model does, and follow from nothing; but a notice of last resort follows from whatever explains it.
     """
     data_flow = DataFlow(structure) if structure else _NOWHERE
     candidates = sorted(filter(_matters, findings), key=appearance)
@@ -279,6 +289,12 @@ def folded(
     for at, finding in enumerate(candidates):
         if at not in below:
             below[_top(parent, at)].append(finding)
+    for notice in findings:
+        if notice.severity == "info" and notice.cause in LAST_RESORT:
+            earlier = (other for other in range(len(candidates)) if explains(candidates[other], notice, data_flow))
+            at = next(earlier, -1)
+            if at >= 0:
+                below[_top(parent, at)].append(notice)
     return tuple((candidates[at], tuple(following)) for at, following in below.items())
 
 
@@ -298,6 +314,8 @@ def explains(cause: Finding, finding: Finding, data_flow: DataFlow = _NOWHERE) -
     """
     if cause is finding:
         return False
+    if (among_ranks := _explains_among_ranks(cause, finding)) is not None:
+        return among_ranks
     if cause.rule == finding.rule and (cause.site == finding.site or began_together(cause, finding)):
         return appearance(cause) <= appearance(finding)
     if cause.cause == "straggler" and finding.cause == "dataloader_bound":
@@ -312,6 +330,41 @@ def explains(cause: Finding, finding: Finding, data_flow: DataFlow = _NOWHERE) -
         is_first = cause.cause not in WINDOWED or appearance(cause) <= appearance(finding)
         return is_first and may_follow(cause.cause, finding.cause)
     return _follows(cause, finding) or _flows(cause, finding, data_flow)
+
+
+#: What ends a rank, so that the others wait for it or lose their connection to it.
+_ENDS: Final[_Causes] = frozenset({"program_error", "process_killed", "out_of_memory"})
+
+
+def _explains_among_ranks(cause: Finding, finding: Finding) -> bool | None:
+    """Return whether one of two ends of ranks explains the other, whichever came first; None if these are none.
+
+    A rank that lost its connection explains nothing, and follows from a hang and from what ended another rank. The
+    error of the rank that others wait for explains their hang. A hang explains a process that was killed: it says what
+    the rank called that the backend has ended, or that it is gone.
+    """
+    if _is_lost_connection(cause) and finding.cause in _ENDS | {"hang"}:
+        return _is_lost_connection(finding) and appearance(cause) <= appearance(finding)
+    if _is_lost_connection(finding):
+        return True if cause.cause in _ENDS | {"hang"} else None
+    if cause.cause == "hang" and finding.cause == "process_killed":
+        return True
+    if finding.cause == "hang" and cause.cause in _ENDS:
+        return cause.cause != "process_killed" and cause.rank == finding.rank
+    if cause.cause == "hang" and finding.cause in _ENDS and cause.rank == finding.rank:
+        return False
+    return None
+
+
+def _is_lost_connection(finding: Finding) -> bool:
+    return finding.cause == "program_error" and LOST_CONNECTION in finding.evidence
+
+
+def is_superfluous(finding: Finding, found: Iterable[Finding]) -> bool:
+    """Return whether the finding is of last resort and a fact explains it, which nothing withdraws."""
+    return finding.cause in LAST_RESORT and any(
+        fact.confidence == 1.0 and _matters(fact) and explains(fact, finding) for fact in found
+    )
 
 
 def _is_just_before(cause: Finding, finding: Finding) -> bool:

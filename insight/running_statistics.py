@@ -107,6 +107,27 @@ class Window:
         return _NORMAL / sqrt(2) * _middle_distance(self._differences, _middle(self._differences))
 
 
+class StepWindow(Window):
+    """The newest values, one a step: of several micro-steps their mean, or else the window would span few steps."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(length)
+        self._step: int | None = None
+        self._of_step: list[float] = []
+
+    def learn(self, step: int, value: float) -> None:
+        """Add the value of a step, or of one more of its micro-steps, if it is finite."""
+        if not isfinite(value):
+            return
+        if step != self._step or not self._values:
+            self._step, self._of_step = step, [value]
+            self.add(value)
+            return
+        self._of_step.append(value)
+        self._values[-1] = sum(self._of_step) / len(self._of_step)
+        self._ordered = self._differences = None
+
+
 def _middle(ordered: Sequence[float]) -> float:
     """Median of values in ascending order, NaN of none."""
     count = len(ordered)

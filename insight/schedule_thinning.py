@@ -35,14 +35,14 @@ class ScheduleThinning:
     """What the overhead budget of one rank has left out.
 
     Args:
-        since: The step after which the run recorded less than what was due.
+        since: The first step of which the run left out something that was due, be it to compare what it costs.
         changed: The step after which `factor` applies.
         factor: Records one in this many due steps; 1 if it records every one again.
         share: Cost of a recorded step at that decision, as a share of the step without it.
         budget: Average cost that recording may have, as such a share.
         subjects: The thinned subjects that the run has recorded; scalars are among them if they cost too much.
         rank: The rank; each rank decides for itself.
-        decisions: All decisions since `since`, oldest first; the one of `changed` is the last.
+        decisions: All decisions of this thinning, oldest first; the one of `changed` is the last.
         joined: The step of the later decision that added a subject.
     """
 
@@ -98,13 +98,13 @@ def _of_rank(store: Store, run: str, rank: int) -> ScheduleThinning | None:
         return None
     began = max((at for at, (before, _) in enumerate(pairwise(events), 1) if _factor(before) == 1), default=0)
     episode, last = events[began:], events[-1]
-    known = _Known(store.layouts(run, rank=rank))
+    known = _Known(store.layouts(run, rank=rank), store.metrics(run, rank=rank))
     named: dict[str, int] = {}
     for event in episode:
         for name in known.of(event.data.get("subjects")):
             named.setdefault(name, event.step)
     return ScheduleThinning(
-        since=episode[0].step,
+        since=int(_number(episode[0].data.get("since"), episode[0].step)),
         changed=last.step,
         factor=_factor(last),
         share=_share(last),
@@ -136,11 +136,13 @@ class _Known:
     """The subjects of which the run has recorded anything.
 
     Args:
-        layouts: Its streams; histograms have none.
+        layouts: Its streams; histograms and scalars have none.
+        metrics: All metrics that it has recorded, scalars among them.
     """
 
-    def __init__(self, layouts: Iterable[Layout]) -> None:
+    def __init__(self, layouts: Iterable[Layout], metrics: Iterable[str]) -> None:
         self._names = {part for layout in layouts for part in (layout.subject, layout.subject.partition("/")[0])}
+        self._names |= {metric.split("/")[1] for metric in metrics if metric.startswith("scalar/")}
 
     def of(self, names: Json) -> list[str]:
         """Return the names that were recorded, and histograms; all names if the run recorded nothing."""

@@ -216,7 +216,10 @@ def _not_checked(facts: RunFacts, learned: str) -> tuple[str, ...]:
     if not learned:
         missing.append(_against_guessing(facts))
     if not facts.has_validation:
-        missing.append("whether what was learned holds for other data: no validation/loss was logged")
+        missing.append(
+            "whether what was learned holds for other data: no validation/loss was logged; "
+            'monitor.log({"validation/loss": ...}) would tell'
+        )
     if not facts.checks:
         missing.append("what the output depends on, and what the loss reaches")
     undecided = [check for check in facts.checks.values() if check.outcome != "held"]
@@ -233,13 +236,11 @@ def _against_guessing(facts: RunFacts) -> str:
 
 
 def _next_command(judged: Judgement, facts: RunFacts) -> str:
-    """Return the one command, or line, that would tell more."""
+    """Return the one command that would tell more of anything that was not checked."""
     if judged.verdict == "unhealthy":
         return ""
     if judged.verdict == "undetermined" or not facts.checks:
         return "mindscope doctor SCRIPT"
-    if not facts.has_validation:
-        return 'monitor.log({"validation/loss": ...})'
     return "" if facts.has_reference else "mindscope diagnose RUN --reference GOOD_RUN"
 
 

@@ -5,8 +5,9 @@
 With it come `verdict` and `verdict_words`, the verdict so far. A finding that was sent and is withdrawn is sent once
 more, as a notice.
 
-What cannot be delivered within its time is dropped, and logged once in a row of failures; so is what would make more
-than a hundred wait.
+A delivery is tried again after an error of the network or the server, after growing pauses (`webhook_delivery.py`).
+What cannot be delivered is dropped and logged once in a row of failures; so is what would make more than a hundred
+wait. The end of the training waits for what is queued for some seconds at most.
 """
 
 import json
@@ -14,20 +15,19 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
-from http.client import HTTPException
-from urllib.error import URLError
-from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from typing import Final
 
 from ..storage import SEVERITIES, BatchListener, Finding, FindingKey, Listener, Run, Severity, StepRecord, Structure
 from .diagnosis import LiveDiagnosis
 from .diagnosis_report import finding_to_json
-from .errors import InvalidRule
+from .webhook_delivery import DeliveryFailed, WebhookAddress
 
 _log = logging.getLogger(__name__)
 
 #: Findings that may wait to be sent.
-_CAPACITY = 100
+_CAPACITY: Final = 100
+#: The most seconds that the end of a training waits for findings that are queued (our choice).
+_END_S: Final = 5.0
 
 
 class Webhook:
@@ -37,21 +37,29 @@ class Webhook:
         listener: Whose findings they are.
         url: `http` or `https`.
         severity: The least that is sent.
-        timeout_s: For one delivery.
+        timeout_s: For one try.
+        allow_private: Whether loopback, private and link-local addresses may be posted to.
 
     Raises:
-        InvalidRule: The address is none of the web.
+        InvalidRule: The address is none of the web, or private and not allowed.
     """
 
-    def __init__(self, listener: Listener, url: str, *, severity: Severity = "warning", timeout_s: float = 5.0) -> None:
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
-            raise InvalidRule(f"webhook {url!r} must be an address that starts with http:// or https://")
-        self._listener, self._url, self._timeout_s = listener, url, timeout_s
+    def __init__(
+        self,
+        listener: Listener,
+        url: str,
+        *,
+        severity: Severity = "warning",
+        timeout_s: float = 5.0,
+        allow_private: bool = False,
+    ) -> None:
+        self._address = WebhookAddress(url, timeout_s=timeout_s, allow_private=allow_private)
+        self._listener, self._timeout_s = listener, timeout_s
         self._least = SEVERITIES.index(severity)
         self._sent_keys: set[FindingKey] = set()
         self._waiting: deque[bytes] = deque()
         self._wake = threading.Event()
-        self._is_over = False
+        self._over = threading.Event()
         self._fails = False
         self._run: Run | None = None
         self._thread: threading.Thread | None = None
@@ -71,12 +79,15 @@ class Webhook:
         return self._sent(self._listener.observe(record))
 
     def end(self) -> Iterable[Finding]:
-        """End the wrapped listener; wait for queued findings for at most one delivery timeout."""
+        """End the wrapped listener; wait for queued findings for at most one try, and some seconds."""
         found = self._sent(self._listener.end())
-        self._is_over = True
+        self._over.set()
         self._wake.set()
         if self._thread is not None:
-            self._thread.join(self._timeout_s)
+            self._thread.join(min(self._timeout_s, _END_S))
+            if self._thread.is_alive():
+                left = len(self._waiting) + 1
+                _log.warning("webhook %s: %d findings were not delivered when the run ended", self._address.name, left)
         return found
 
     def _sent(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -111,18 +122,22 @@ class Webhook:
         self._wake.set()
 
     def _deliver(self) -> None:
-        while self._waiting or not self._is_over:
+        while self._waiting or not self._over.is_set():
             self._wake.wait()
             self._wake.clear()
             while self._waiting:
                 self._post(self._waiting.popleft())
 
     def _post(self, body: bytes) -> None:
-        request = Request(self._url, body, {"Content-Type": "application/json", "User-Agent": "mindscope"})
+        """Post one document; after a failure, the next ones get a single try until one is delivered."""
         try:
-            with urlopen(request, timeout=self._timeout_s):
-                self._fails = False
-        except (URLError, HTTPException, OSError, ValueError) as error:
+            self._address.post(body, pause=self._over.wait, tries_again=not self._fails)
+            self._fails = False
+        except DeliveryFailed as error:
             if not self._fails:
-                _log.warning("webhook %s cannot be reached: %s", urlsplit(self._url).netloc, error)
+                _log.warning(
+                    "webhook %s cannot be reached: %s; what is found until it answers is not delivered",
+                    self._address.name,
+                    error,
+                )
             self._fails = True

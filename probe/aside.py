@@ -25,6 +25,25 @@ def aside() -> Iterator[None]:
         _ASIDE.reset(token)
 
 
+_CHECKING: ContextVar[bool] = ContextVar("checking", default=False)
+#: Whether the caller is inside `checking()`.
+is_checking = _CHECKING.get
+
+
+@contextmanager
+def checking() -> Iterator[None]:
+    """As `aside`, for what one process tries by itself: collectives raise `CollectiveRefused`.
+
+    Other ranks may be elsewhere, and a collective that only some of them make would meet one of the training.
+    """
+    token = _CHECKING.set(True)
+    try:
+        with aside():
+            yield
+    finally:
+        _CHECKING.reset(token)
+
+
 @contextmanager
 def same_random_numbers() -> Iterator[None]:
     """Restore the states of `random` and `numpy.random` after the block."""

@@ -5,9 +5,12 @@ ProbeError(RuntimeError)
 ├── SiteNotFound(LookupError)   a pattern matches no site of the model
 ├── NotWatchable(TypeError)     what was handed over is no model or optimizer of a framework that is there
 ├── ScriptNotFound(OSError)     the script to run does not exist
+├── ImportFailed(ValueError)    a path holds nothing that can be imported, or its data is damaged
 ├── NotReplayable(LookupError)  what a module was given, or gave, is not in the run, or the module is another
 ├── TrainingTouched             a function of the user's has written into a tensor of the training
 └── TrainingStopped             the configuration, or a person, asked for the training to end here
+
+Stopped(SystemExit)             ends a script that is run by us: its model cannot be watched, or nothing more is wanted
 """
 
 from collections.abc import Sequence
@@ -43,6 +46,10 @@ class ScriptNotFound(ProbeError, OSError):
     """The script to run does not exist."""
 
 
+class ImportFailed(ProbeError, ValueError):
+    """The path holds nothing that can be imported, or its data is damaged."""
+
+
 class NotReplayable(ProbeError, LookupError):
     """Tensors that a replay needs are not in the run, or the module is not the one that was recorded."""
 
@@ -61,3 +68,15 @@ class TrainingStopped(ProbeError):
     def __init__(self, message: str, finding: Finding | None = None) -> None:
         super().__init__(message)
         self.finding = finding
+
+
+class Stopped(SystemExit):
+    """Ends the script at a place of ours: where its model cannot be watched, or where nothing more is wanted of it.
+
+    It derives from `SystemExit`: scripts clean up after an exit, let it pass where they catch errors, and do not print
+    it in threads.
+    """
+
+
+class CollectiveRefused(RuntimeError):
+    """A check of one process alone has come to a collective, in which the others would have to take part."""

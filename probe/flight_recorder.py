@@ -84,6 +84,11 @@ class FlightTensors:
         self._lock = threading.Lock()
         self._chosen: dict[str, bool] = {}
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the copies."""
+        return self._bytes
+
     def wants(self, subject: str, site: str) -> bool:
         """Return whether this tensor is to be held."""
         if site not in self._chosen:

@@ -4,11 +4,13 @@ import logging
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Literal, Self
 
-from ..storage import Finding, Json, Listener, QueueWriter, Run, RunWriter, StepRecord
+from ..storage import Event, Finding, Json, Listener, QueueWriter, Run, RunWriter, StepRecord
 from ..storage.control_channel import ControlChannel
+from ..storage.last_words import LastWords
 from ..storage.stored_tensors import Blobs
 from .actions.reactions import StepActions
 from .adapters import Adapter
@@ -18,7 +20,8 @@ from .dump import Dumper
 from .end_note import EndNote
 from .failure_facts import failure_facts
 from .flight_recorder import FlightRecords, FlightTensors
-from .lifecycle import register, unregister
+from .heartbeat import Communication, Heartbeat, Judge
+from .lifecycle import held_bytes, register, unregister
 from .memory_facts import is_out_of_memory, memory_held
 from .reconfiguration import ChangeWatcher, Reconfiguration
 from .recording.overhead_budget import BudgetedRecorder
@@ -50,10 +53,11 @@ class Monitor:
         self._is_closed = self._is_copy = self._is_late = False
         self._standby = StepActions(config, adapter)
         self._note: EndNote | None = None
+        self._heartbeat: Heartbeat | None = None
         try:
             adapter.attach(self._recorder)
         except BaseException:
-            adapter.detach()
+            self.abandon()
             raise
 
     def write_to(self, writer: RunWriter, listeners: Sequence[Listener]) -> None:
@@ -65,6 +69,7 @@ class Monitor:
         queue = self._queue
         self._recorder.written = lambda: queue.written
         self._recorder.time.background = lambda: queue.written[1]
+        self._recorder.held_bytes = held_bytes
         register(self)
 
     def stand_by(self, url: str, control_channel: ControlChannel, run: str, *, rank: int, look_s: float) -> None:
@@ -78,6 +83,12 @@ class Monitor:
     def leave_note(self, note: EndNote) -> None:
         """Let a fatal signal say where it struck, until the run ends."""
         self._note = note
+
+    def beat(self, words: LastWords, communication: Communication, judge: Judge | None) -> None:
+        """Say from now on what this rank communicates, and report hangs."""
+        step, report = (lambda: self._recorder.current.step), self._writer.report
+        self._heartbeat = Heartbeat(words, communication, step, judge=judge, report=report)
+        self._heartbeat.start()
 
     def dump_to(self, blobs: Blobs, config: Dump) -> None:
         """Store the whole tensors that the configuration names there."""
@@ -102,6 +113,11 @@ class Monitor:
         return self._recorder.current.step
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes of host memory that it holds, as far as they are counted."""
+        return self._recorder.due.held_bytes + (0 if self._queue is None else self._queue.held_bytes)
+
+    @property
     def fault(self) -> BaseException | None:
         """What keeps observations from being written at present; None when all is well."""
         return self._writer.fault
@@ -114,11 +130,12 @@ class Monitor:
             more: `loss=0.3`. One-element tensors are read; what is no number, or has no name, is left out with a
                 warning.
         """
-        values, mistakes = numbers_in({**(scalars or {}), **more})
+        guard = self._recorder.guard
+        values, mistakes = guard(numbers_in, otherwise=({}, ()))({**(scalars or {}), **more})
         for mistake in mistakes:
             warnings.warn(mistake, stacklevel=2)
         if not self._is_closed:
-            self._recorder.log_of_user(values)
+            guard(self._recorder.log_of_user)(values)
         elif values and not self._is_late:
             self._is_late = True
             warnings.warn(
@@ -131,7 +148,7 @@ class Monitor:
     def note_checkpoint(self) -> None:
         """Record where the training stands now, for comparison with a run that resumes from here."""
         if not self._is_closed:
-            self._recorder.note_resume_point("checkpoint")
+            self._recorder.guard(self._recorder.note_resume_point)("checkpoint")
 
     def resume(self, points: tuple[ResumePoint, ...]) -> None:
         """Compare the first step with these points of earlier runs."""
@@ -140,7 +157,7 @@ class Monitor:
     def step_done(self) -> None:
         """End the step in a loop that has no optimizer, or one that is not watched."""
         if not self._is_closed:
-            self._adapter.step_done()
+            self._recorder.guard(self._adapter.step_done)()
         self._say_if_copied()
 
     def _say_if_copied(self) -> None:
@@ -155,8 +172,9 @@ class Monitor:
 
     def flush(self) -> None:
         """Write what was recorded of finished steps, the last one included, to the store."""
-        self._recorder.flush(wait=True)
-        self._writer.flush()
+        guard = self._recorder.guard
+        guard.attempt(partial(self._recorder.flush, wait=True))
+        guard.attempt(self._writer.flush)
 
     def close(self, error: BaseException | None = None) -> None:
         """Remove the hooks, write everything and end the run, as failed if there is an error.
@@ -166,38 +184,64 @@ class Monitor:
         if self._is_closed:
             return
         self._is_closed = True
-        unregister(self)
-        if self._recorder.current.has_recorded:
-            self._recorder.record_last_loss()
-            self._recorder.note_resume_point("close")
-            self._recorder.note_schedules(error)
-        site, failure = ("", {}) if error is None else self._failure(error)
-        self._adapter.detach()
-        recorder = self._recorder
+        attempt, last = self._recorder.guard.attempt, list[Event]()
+        state: Literal["finished", "failed"] = "finished" if error is None else "failed"
+        message = "" if error is None else f"{type(error).__name__}: {error}".removesuffix(": ")
+        try:
+            if self._heartbeat is not None:
+                last += attempt(self._heartbeat.end, error, otherwise=())
+            last += attempt(self._finish, error, otherwise=())
+        finally:  # also where Ctrl-C strikes meanwhile
+            attempt(partial(self._writer.close, state, message, events=last))
+            if self._note is not None:
+                attempt(self._note.discard)
+            attempt(self._recorder.guard.tell_late)
+
+    def _finish(self, error: BaseException | None) -> tuple[Event, ...]:
+        """Remove the hooks, emit everything, and return the events that no record holds."""
+        attempt, recorder = self._recorder.guard.attempt, self._recorder
+        attempt(unregister, self)
+        if recorder.current.has_recorded:
+            attempt(recorder.record_last_loss)
+            attempt(recorder.note_resume_point, "close")
+            for look in recorder.last_looks:
+                attempt(look, error)
+        site, failure = ("", {}) if error is None else attempt(self._failure, error, otherwise=("", {}))
+        attempt(self._adapter.detach)
         if self._flight_records.tensors is not None:  # findings of the last records may ask for tensors
             self.flush()
         if error is not None:
-            if missing := self._flight_records.release_tensors():
-                recorder.event("tensors_left_out", "", **missing)
-            recorder.event("exception", site, **failure)
-        elif not recorder.current.has_recorded:
-            passes = recorder.current.micro_step + recorder.current.saw_backward
-            if passes >= _FEWEST_PASSES:
-                recorder.event("no_step", "", passes=passes, reason="the training has ended without a step")
-            _log.warning(
-                "run %s: no step was recorded: no optimizer stepped this model, nor did its weights change; was "
-                "optimizer.step() called, and on an optimizer of this model's parameters?",
-                self.run.id,
-            )
-        last = recorder.finish()
+            attempt(self._note_end, site, failure)
+        elif not (recorder.current.has_recorded or recorder.guard.is_off):
+            attempt(self._warn_of_no_step)
+        last: tuple[Event, ...] = attempt(recorder.finish, otherwise=())
+        attempt(self._conclude)
+        return last
+
+    def _note_end(self, site: str, failure: dict[str, Json]) -> None:
+        """Record what ended the training, where, and what the flight recorder does not hold of it."""
+        recorder = self._recorder
+        if missing := self._flight_records.release_tensors():
+            recorder.event("tensors_left_out", "", **missing)
+        recorder.event("exception", site, **failure)
+
+    def _warn_of_no_step(self) -> None:
+        current = self._recorder.current
+        passes = current.micro_step + current.saw_backward
+        if passes >= _FEWEST_PASSES:
+            reason = "the training has ended without a step"
+            self._recorder.event("no_step", "", passes=passes, reason=reason)
+        _log.warning(
+            "run %s: no step was recorded: no optimizer stepped this model, nor did its weights change; was "
+            "optimizer.step() called, and on an optimizer of this model's parameters?",
+            self.run.id,
+        )
+
+    def _conclude(self) -> None:
+        """Do what the last findings ask for."""
         if self._standby.wants_findings:
             self._writer.settle()
             self._standby.conclude(self._writer.findings)
-        message = "" if error is None else f"{type(error).__name__}: {error}".removesuffix(": ")
-        state = "finished" if error is None else "failed"
-        self._writer.close(state, message, events=last)  # type: ignore[arg-type]
-        if self._note is not None:
-            self._note.discard()
 
     def _failure(self, error: BaseException) -> tuple[str, dict[str, Json]]:
         """Return the site of the module that ran and the facts of what ended the run."""
@@ -206,6 +250,20 @@ class Monitor:
             view = getattr(self._adapter, "view", None)
             facts["memory"] = memory_held(self._adapter.model, getattr(view, "optimizers", ()))
         return site, facts
+
+    @property
+    def has_run(self) -> bool:
+        """Whether records are written to a run."""
+        return self._queue is not None
+
+    def abandon(self) -> None:
+        """Leave nothing that works behind, where the watch could not begin."""
+        guard = self._recorder.guard
+        guard.is_off = True  # the caller says why
+        guard.attempt(self._recorder.due.look_away)
+        guard.attempt(self._adapter.detach)
+        if self.has_run:
+            guard.attempt(self.close)
 
     def retire(self) -> None:
         """Remove the hooks and end the run as it is, without a warning if nothing was recorded or is logged later."""
@@ -223,6 +281,8 @@ class Monitor:
         self._is_closed = self._is_copy = self._is_late = True
         if self._note is not None:
             self._note.release()
+        if self._heartbeat is not None:
+            self._heartbeat.release()
         self._adapter.detach()
 
     def __enter__(self) -> Self:

@@ -1,6 +1,5 @@
 """Runs a training script unchanged, as `python script.py` would, with its model watched."""
 
-import logging
 import os
 import sys
 import threading
@@ -13,13 +12,13 @@ from typing import Any, Final, Protocol
 
 from ..storage import StoreError
 from .adapters import Adapter
-from .errors import NotWatchable, ProbeError, ScriptNotFound
+from .errors import NotWatchable, ProbeError, ScriptNotFound, Stopped
+from .guard import Guard
 from .late_import import ImportWatch
 from .lifecycle import is_watched
 from .script_world import TrainingScript, finish_threads, world_of
 from .watch_session import is_hasty, watched_from_outside
 
-_log = logging.getLogger(__name__)
 #: Modules that start the processes of a training, and the command that is known for each.
 _LAUNCHERS: Final = {
     "torch.distributed.run": "torchrun",
@@ -45,14 +44,6 @@ class Closable(Protocol):
 
     def close(self, error: BaseException | None = None) -> None:
         """End the watch; `error` is what ended the script."""
-
-
-class Stopped(SystemExit):
-    """Ends the script at a place of ours: where its model cannot be watched, or where nothing more is wanted of it.
-
-    It derives from `SystemExit`: scripts clean up after an exit, let it pass where they catch errors, and do not print
-    it in threads.
-    """
 
 
 def run_script(
@@ -107,14 +98,20 @@ def run_to_end(
         with watched_from_outside(start.refuse), world_of(program, arguments):
             code, error = _run(program)
     finally:
+        attempt = _guard_of("the watch was not ended as it should be").attempt
         for finder in finders:
-            finder.stop()
+            attempt(finder.stop)
         for monitor in start.monitors:
-            monitor.close(error)
+            attempt(monitor.close, error)
     if start.refusals:
         raise start.refusals[0]
-    left_out = "; ".join(words for finder in finders if (words := finder.left_out()))
-    return code, "" if start.monitors or left_out else _reason(program, code, error), left_out
+    left_out = "; ".join(words for finder in finders if (words := attempt(finder.left_out, otherwise="")))
+    reason = "" if start.monitors or left_out else attempt(_reason, program, code, error, otherwise="")
+    return code, reason, left_out
+
+
+def _guard_of(words: str) -> Guard:
+    return Guard(lambda _: None, lambda: words)
 
 
 class _Start:
@@ -196,11 +193,11 @@ class _LateFinder:
         self._watch = ImportWatch(framework, self._begin)
 
     def _begin(self) -> None:
+        _guard_of("the models of this script cannot be watched; is the framework's version known?").attempt(self._make)
+
+    def _make(self) -> None:
         module, name = self._path
-        try:
-            self._finder = getattr(import_module(module, __package__), name)(self._found, **self._options)
-        except (ImportError, AttributeError):
-            _log.exception("the models of this script cannot be watched: the framework's version is not known")
+        self._finder = getattr(import_module(module, __package__), name)(self._found, **self._options)
 
     def stop(self) -> None:
         """Look no more."""
@@ -234,7 +231,7 @@ def _run(program: TrainingScript) -> tuple[int, BaseException | None]:
     try:
         return _run_main(program)
     finally:
-        finish_threads(threads)
+        _guard_of("threads of the script are not waited for").attempt(finish_threads, threads)
 
 
 def _run_main(program: TrainingScript) -> tuple[int, BaseException | None]:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from .adapters import Adapter
 from .configuration.config import Config
+from .errors import Stopped
 from .monitor import Monitor
-from .script_runner import Closable, Stopped, run_to_end
+from .script_runner import Closable, run_to_end
 from .script_world import TrainingScript
 from .tensor_access import ForwardHook
 from .watch_session import rehearsal

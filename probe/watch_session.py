@@ -4,14 +4,17 @@ import logging
 import reprlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from ..storage import Json, Listener, MemoryStore, Store
+from ..storage import Json, Listener, MemoryStore, RunWriter, Store
 from ..storage.end_note import note_path
+from ..storage.last_words import words_of
+from ..storage.ranks.topology import place_event
 from ..storage.stored_tensors import blobs_of
+from ..storage.streams.stream_url import is_stream
 from . import collectors  # noqa: F401  fills the table of collectors
 from .actions.attachment import DATABASE_LOOK_S, LOOK_S
 from .actions.reactions import checkpoint_folder
@@ -25,6 +28,7 @@ from .configuration.sections import Dump
 from .end_note import EndNote
 from .errors import ConfigError, NotWatchable
 from .facts import environment
+from .heartbeat import Judge
 from .lifecycle import is_watched
 from .monitor import Monitor
 from .process_ranks import agree_on_run, process_rank
@@ -49,6 +53,7 @@ def watch(
     run_id: str | None = None,
     source: Path | None = None,
     resume: str | None = None,
+    judge: Callable[[str, str], Judge] | None = None,
 ) -> Monitor:
     """Record the training of the model into a new run of the store, and return its monitor.
 
@@ -63,6 +68,7 @@ def watch(
         source: The file that a finished configuration was loaded from; changes of it are followed.
         resume: The run of the store that this one goes on from: an id, a unique prefix, a name or `latest`. What it
             should have kept is compared at the first step.
+        judge: Makes, for the URL of the store and the id of the run, what judges whether its ranks hang.
 
     Raises:
         RunNotFound: There is no such run to resume.
@@ -94,6 +100,7 @@ def watch(
         run_id=run_id,
         source=source,
         resume=resume,
+        judge=judge,
     )
 
 
@@ -109,6 +116,7 @@ def begin(
     run_id: str | None = None,
     source: Path | None = None,
     resume: str | None = None,
+    judge: Callable[[str, str], Judge] | None = None,
 ) -> Monitor:
     """Begin a run over an adapter; the hooks are attached first, so that a wrong configuration begins none.
 
@@ -120,7 +128,7 @@ def begin(
             f"{type(adapter.model).__name__} is watched already; close() its monitor first, or use that one: "
             f"two monitors of one model would each measure the other"
         )
-    monitor = Monitor(adapter, config)
+    monitor, writer = Monitor(adapter, config), None
     try:
         dump = _dump_of(config)
         if dump is not None:
@@ -138,6 +146,7 @@ def begin(
             tags=dict(tags or {}),
             host=environment(),
         )
+        _record_place(writer, rank)
         if dump is not None:
             monitor.dump_to(blobs_of(store.url, writer.run.id, dump.folder), dump)
         control_channel = store.control_channel(writer.run.id)
@@ -147,12 +156,26 @@ def begin(
         monitor.write_to(writer, listeners)
         if (path := note_path(store.url, writer.run.id, rank)) is not None:
             monitor.leave_note(EndNote(path))
+        communication = getattr(adapter, "communication", None)
+        if communication is not None and not is_stream(store.url):  # through which no rank reads what another says
+            last_words = words_of(store.url, control_channel, writer.run.id, range(communication.size))
+            monitor.beat(last_words, communication, None if judge is None else judge(store.url, writer.run.id))
+        for words in () if rank else late_reactions(config):
+            _log.warning("%s", words)
     except BaseException:
-        adapter.detach()
+        monitor.abandon()
+        if writer is not None and not monitor.has_run:
+            with suppress(Exception):  # what has ended the watch is raised
+                writer.close("finished", "")
         raise
-    for words in () if rank else late_reactions(config):
-        _log.warning("%s", words)
     return monitor
+
+
+def _record_place(writer: RunWriter, rank: int) -> None:
+    """Record where this rank is among several."""
+    here = process_rank()
+    if here.size > 1 and here.rank == rank:
+        writer.write_events([place_event(rank, here.size, here.local_rank, dict(here.groups))])
 
 
 def _dump_of(config: Config) -> Dump | None:

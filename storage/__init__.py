@@ -22,6 +22,7 @@ from .records import Block, Event, Finding, FindingKey, Histogram, Json, Layout,
 from .run_info import FormerStructure, ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure
 from .store import BatchListener, FlightBuffer, Listener, RunWriter, Store
 from .stored_tensors import Blob, Blobs, StoredTensor, blobs_of, read_tensors, tensor_files
+from .streams.stream_store import StreamStore
 from .url import migrate, open_store
 from .writing.queue_writer import QueueWriter
 
@@ -65,6 +66,7 @@ __all__ = [
     "StoreTooNew",
     "StoreUnavailable",
     "StoredTensor",
+    "StreamStore",
     "Structure",
     "blobs_of",
     "display_site",

@@ -2,8 +2,9 @@
 
 StoreError(RuntimeError)
 ├── StoreUnavailable         the store cannot be opened, read or written
+│   └── StoreGone            the file was deleted or replaced; to try again is of no use
 ├── StoreTooNew              written by a newer mindscope
-├── StoreDamaged             the file exists and cannot be read as a run
+├── StoreDamaged             a run or a part of it is missing, or is not what was written
 │   └── StoreUnfinished      the file is empty: its first transaction was not finished
 ├── RunNotFound(KeyError)    no run matches that reference
 └── InvalidName(ValueError)   a site, metric or URL that does not follow the grammar
@@ -26,12 +27,24 @@ class StoreUnavailable(StoreError):
     """The store cannot be opened, read or written."""
 
 
+class StoreGone(StoreUnavailable):
+    """The file was deleted or replaced while it was written; it will not come back."""
+
+
 class StoreTooNew(StoreError):
     """The schema is newer than this version of mindscope understands."""
 
 
 class StoreDamaged(StoreError):
-    """The file exists and cannot be read as a run."""
+    """A run, or a part of it, is missing or is not what was written.
+
+    Attributes:
+        rest: What the call would have returned, without what is damaged; None where nothing could be read.
+    """
+
+    def __init__(self, message: str, rest: object = None) -> None:
+        super().__init__(message)
+        self.rest = rest
 
 
 class StoreUnfinished(StoreDamaged):
@@ -76,9 +89,11 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
 
 
 _OF_A_USER: Final = re.compile(r"(?<=://)([^/@\s:]*):\S*@")
+#: A message broker takes one word before the host as a token.
+_TOKEN: Final = re.compile(r"\b((?:nats|tls|kafka)://)[^/@\s:]+@")
 _IN_A_QUERY: Final = re.compile(r"([?&]\w*passw\w*=)[^&\s'\"]*", re.IGNORECASE)
 
 
 def without_passwords(text: str) -> str:
     """Return a URL, or a sentence with URLs in it, with `***` where they have a password, well formed or not."""
-    return _IN_A_QUERY.sub(r"\1***", _OF_A_USER.sub(r"\1:***@", text))
+    return _IN_A_QUERY.sub(r"\1***", _TOKEN.sub(r"\1***@", _OF_A_USER.sub(r"\1:***@", text)))

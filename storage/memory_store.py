@@ -1,7 +1,6 @@
 """The store in memory: plain lists, read naively; tests compare every other backend with it."""
 
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from .control_channel import MemoryChannel
 from .errors import RunNotFound, StoreUnavailable
-from .history.hot_records import FIRST, LAST
 from .history.queries import (
     MatrixPart,
     MatrixQuery,
@@ -25,12 +23,13 @@ from .history.queries import (
     row_of,
     spaced,
 )
+from .history.timeline import FIRST, LAST
 from .memory_writer import MemoryRank, MemoryWriter
 from .metric_series import ROOT_SITE, SEVERITIES, Matrix, Series, Severity, split_metric
 from .process import machine
 from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord, report_order
 from .renamed_names import renamed_method
-from .run_info import FormerStructure, Run, RunKind, Structure, check_run_id, find_run, new_run_id
+from .run_info import ALL_RANKS, FormerStructure, Run, RunKind, Structure, begun_run, find_run
 from .schema.row_statements import SCALAR
 from .stored_tensors import remove_tensors
 from .unknown_names import is_asked_by_people, warn_of_unknown_series
@@ -56,6 +55,11 @@ class MemoryStore:
         self._channels: dict[str, MemoryChannel] = {}
         self._lock = threading.RLock()
 
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Always empty: memory is not damaged."""
+        return ()
+
     def begin_run(
         self,
         name: str,
@@ -70,26 +74,21 @@ class MemoryStore:
         host: Mapping[str, Json] | None = None,
     ) -> MemoryWriter:
         """Start a run, or join the run `run_id` as another rank of it."""
-        now = time.time()
-        key = check_run_id(run_id) if run_id is not None else new_run_id(name, now)
-        run = Run(
-            id=key,
-            name=name,
-            state="running",
-            created_at=now,
-            updated_at=now,
+        run = begun_run(
+            name,
             kind=kind,
             framework=framework,
-            ranks=(rank,),
+            rank=rank,
+            run_id=run_id,
             parent=parent,
-            tags=dict(tags or {}),
-            config=dict(config or {}),
+            config=config,
+            tags=tags,
             host=machine() | dict(host or {}),
         )
         with self._lock:
-            ranks = self._runs.setdefault(key, {})
+            ranks = self._runs.setdefault(run.id, {})
             if rank in ranks and ranks[rank].is_written:
-                raise StoreUnavailable(f"rank {rank} of run {key!r} is being written; one rank has one writer")
+                raise StoreUnavailable(f"rank {rank} of run {run.id!r} is being written; one rank has one writer")
             recording = ranks.setdefault(rank, MemoryRank(run))
             recording.run = replace(recording.run, state="running", error="")
             recording.is_written = True
@@ -278,6 +277,11 @@ class MemoryStore:
 
     mailbox = renamed_method("mailbox", "control_channel")
 
+    def verify(self, run: str) -> tuple[str, ...]:
+        """Return nothing: memory is not damaged."""
+        self.find_run(run)
+        return ()
+
     def delete_run(self, run: str) -> None:
         """Remove a run and everything of it but checkpoints; one that is running is refused."""
         with self._lock:
@@ -321,9 +325,10 @@ class MemoryStore:
             return [record for record in self._rank(run, rank).records if low <= record.step <= high]
 
     def _merged(self, run: str) -> Run:
-        ranks = [recording for _, recording in sorted(self._runs[run].items())]
+        every = [recording for _, recording in sorted(self._runs[run].items())]
+        ranks = [recording for recording in every if recording.run.ranks != (ALL_RANKS,)] or every
         note = self._note(run)
-        shown = [f for recording in ranks for f in recording.findings.values() if (f.rule, f.site) not in note.muted]
+        shown = [f for recording in every for f in recording.findings.values() if (f.rule, f.site) not in note.muted]
         states = {recording.run.state for recording in ranks}
         severities = {finding.severity for finding in shown}
         first = ranks[0].run
@@ -331,9 +336,9 @@ class MemoryStore:
             first,
             name=first.name if note.name is None else note.name,
             state=next(state for state in ("failed", "running", "finished") if state in states),
-            updated_at=max(recording.run.updated_at for recording in ranks),
-            ranks=tuple(sorted(self._runs[run])),
-            last_step=max(recording.run.last_step for recording in ranks),
+            updated_at=max(recording.run.updated_at for recording in every),
+            ranks=tuple(sorted(rank for rank in self._runs[run] if rank != ALL_RANKS)) or (0,),
+            last_step=max(recording.run.last_step for recording in every),
             worst=next((word for word in reversed(SEVERITIES) if word in severities), None),
             findings=len(shown),
             error=next((recording.run.error for recording in ranks if recording.run.error), ""),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from .errors import InvalidName
 
 #: What can be looked at. `optimizer` is followed by the slot's own name: `optimizer/exp_avg`; any other may be
-#: followed by which of several is meant: `gradient/unreduced`.
+#: followed by which of several is meant: `gradient/unreduced`. `ranks` is what a roll-up keeps of groups of ranks.
 SUBJECTS: Final = (
     "batch",
     "input",
@@ -24,6 +24,7 @@ SUBJECTS: Final = (
     "attention",
     "router",
     "quantity",
+    "ranks",
     "scalar",
 )
 

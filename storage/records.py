@@ -102,15 +102,17 @@ class Event:
         `modules_changed`: sites with another module than before, or none any more; count
         `monitor_fault`: collector, error, touched (where the training was)
         `no_step`: passes, reason: so many backward passes were seen and no step
-        `observations_lost`: count, error (if the store refused them)
+        `observations_lost`: count, first and last step, sites (how many), error (if the store refused or lost them)
         `operators`: the operators of one step, see `OperatorLog.data` of the probe
         `optimizer_changed`: optimizer_kind, before (the kinds of the optimizers that it replaces)
         `optimizer_state_lost`: optimizer, count, count_before
         `optimizer_step_count`: optimizer (its number), optimizer_kind, count (steps before the first recorded one)
         `random_state`: generators (checksum by name)
-        `rank_checksums`, `rank_reduction`, `rank_times`, `resume_point`, `resume_seam`: see docs/scalars.md
+        `product_is_wrong`, `rank_checksums`, `rank_outlier`, `rank_passes`, `rank_place`, `rank_records_late`,
+            `rank_reduction`, `rank_still`, `rank_times`, `rank_topology`, `resume_point`, `resume_seam`,
+            `weights_stale`: see docs/scalars.md
         `resumed`: as `optimizer_step_count`, and slots, if count is not 0
-        `schedule_thinned`: factor, share, budget, subjects
+        `schedule_thinned`: factor, share, budget, subjects, since
         `scripted`: modules (how many of a module of `torch.jit` are not seen; no activations are recorded of these)
         `shared_parameter`: sites that share memory at the start
         `step_skipped`: loss_scale

@@ -5,12 +5,14 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from .errors import InvalidName, RunNotFound, nearest
 from .metric_series import Severity
 from .records import Json
 
+#: The rank of the recording that holds the roll-up over all ranks; no list of ranks has it.
+ALL_RANKS: Final = -1
 RunState = Literal["running", "finished", "failed", "crashed"]
 RunKind = Literal["training", "evaluation", "imported"]
 
@@ -130,8 +132,63 @@ class FormerStructure:
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
+#: The longest name of a run: our choice, as long as the longest of a site.
+_LONGEST_NAME: Final = 1000
+
+
+def rank_words(rank: int) -> str:
+    """Return a rank as messages name it."""
+    return "the roll-up" if rank == ALL_RANKS else f"rank {rank}"
+
+
+def begun_run(
+    name: str,
+    *,
+    kind: RunKind,
+    framework: str,
+    rank: int,
+    run_id: str | None,
+    parent: str | None,
+    config: Mapping[str, Json] | None,
+    tags: Mapping[str, Json] | None,
+    host: Mapping[str, Json] | None,
+) -> Run:
+    """Return a run that begins now; the arguments are those of `Store.begin_run`.
+
+    Raises:
+        InvalidName: The name, or the id, cannot be stored.
+    """
+    now = time.time()
+    return Run(
+        id=new_run_id(name, now) if run_id is None else check_run_id(run_id),
+        name=name,
+        state="running",
+        created_at=now,
+        updated_at=now,
+        kind=kind,
+        framework=framework,
+        ranks=(rank,),
+        parent=parent,
+        config=dict(config or {}),
+        tags=dict(tags or {}),
+        host=dict(host or {}),
+    )
+
+
 def new_run_id(name: str, now: float) -> str:
-    """Return an id that sorts by time and can be a file name: `20261121-053312-digits-3f2a91c4`."""
+    """Return an id that sorts by time and can be a file name: `20261121-053312-digits-3f2a91c4`.
+
+    Raises:
+        InvalidName: The name is too long, or cannot be stored as text.
+    """
+    if len(name) > _LONGEST_NAME:
+        raise InvalidName(
+            f"a run has a name of at most {_LONGEST_NAME} characters, got {len(name)}, {name[:40]!r}...; shorten it"
+        )
+    if re.search("[\0\ud800-\udfff]", name):
+        raise InvalidName(
+            f"the name of a run holds no null characters and halves of surrogate pairs, got {name[:80]!r}; remove them"
+        )
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "run"
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{slug}-{secrets.token_hex(4)}"
 

@@ -12,6 +12,7 @@ Promises
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
@@ -101,10 +102,36 @@ class RunWriter(Protocol):
         """Compact, record how the run ended and release the store; a second call does nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class MissingRecords:
+    """Records that a store had acknowledged and has lost.
+
+    Args:
+        count: How many; negative for records that it had refused and holds all the same.
+        first_step: Between this step and `last_step` they lie, both included.
+    """
+
+    count: int
+    first_step: int
+    last_step: int
+
+
+@runtime_checkable
+class RecoveringWriter(Protocol):
+    """An optional part of a writer whose store may lose what it has acknowledged, as a server that crashes does."""
+
+    def take_missing(self) -> MissingRecords | None:
+        """Return what is missing and was not returned before."""
+
+
 class Store(Protocol):
     """The interface for reading and writing; `rank` is the recording process, `metric_series.py` has the names."""
 
     url: str
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What was found to be damaged so far, a line each; only of a store that was opened to log it."""
 
     def begin_run(
         self,
@@ -218,6 +245,9 @@ class Store(Protocol):
 
     def control_channel(self, run: str) -> ControlChannel:
         """Return the documents by which observers control a running training."""
+
+    def verify(self, run: str) -> tuple[str, ...]:
+        """Read everything of a run; return a line for each thing that is damaged or missing."""
 
     def delete_run(self, run: str) -> None:
         """Remove a run and its stored tensors, but no checkpoint; a running one is refused."""

@@ -81,13 +81,10 @@ class Blobs:
         kind = _DTYPES.get(array.dtype.name)
         if kind is None:
             raise TypeError(f"tensors of dtype {array.dtype} cannot be stored; use one of {', '.join(_DTYPES)}")
-        data = np.ascontiguousarray(array).tobytes()
-        state = blake2b(f"{array.dtype.name}{array.shape}".encode(), digest_size=16)
-        state.update(data)
-        digest = state.hexdigest()
+        digest, size = _digest(array), array.nbytes
         path = self._path(digest)
         if path.exists():
-            return Blob(digest, len(data), is_new=False)
+            return Blob(digest, size, is_new=False)
         path.parent.mkdir(parents=True, exist_ok=True)
         waiting = path.with_suffix(f".{os.getpid()}.part")
         try:
@@ -95,7 +92,7 @@ class Blobs:
             waiting.replace(path)
         finally:
             waiting.unlink(missing_ok=True)
-        return Blob(digest, len(data), is_new=True)
+        return Blob(digest, size, is_new=True)
 
     def get(self, digest: str) -> NDArray[Any]:
         """Return the tensor of that digest.
@@ -115,7 +112,23 @@ class Blobs:
         name = names[entry["dtype"]]
         dtype = np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
         array: NDArray[Any] = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
+        if _digest(array) != digest:
+            raise StoreDamaged(f"{path} is damaged: its values are not those of its name; remove it")
         return array
+
+    def damaged(self) -> list[str]:
+        """Return a line for each file whose tensor is not that of its name."""
+        return [words for _, words in self.damaged_files()]
+
+    def damaged_files(self) -> list[tuple[Path, str]]:
+        """Return the files whose tensor is not that of their name, and what is wrong with each."""
+        found = []
+        for path in sorted(self.folder.glob(f"*/*{_SUFFIX}")):
+            try:
+                self.get(path.stem)
+            except (StoreDamaged, StoreUnavailable) as error:
+                found.append((path, str(error)))
+        return found
 
     def size_bytes(self) -> int:
         """Return the size of all files."""
@@ -129,6 +142,12 @@ class Blobs:
         if len(digest) != 32 or not set(digest) <= set("0123456789abcdef"):
             raise StoreUnavailable(f"{digest!r} is no digest of a tensor; expected 32 hexadecimal digits")
         return self.folder / digest[:2] / f"{digest}{_SUFFIX}"
+
+
+def _digest(array: NDArray[Any]) -> str:
+    state = blake2b(f"{array.dtype.name}{array.shape}".encode(), digest_size=16)
+    state.update(np.ascontiguousarray(array).tobytes())
+    return state.hexdigest()
 
 
 def blobs_of(url: str, run: str, folder: str | Path | None = None) -> Blobs:

@@ -30,7 +30,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 #: Folders and files whose tests train for seconds. Of the cases of a test the usual run takes this many, the same ones
 #: each time; `make test-all` takes all.
-SAMPLED = {"tests/probe/torch_modes/": 2, "tests/test_examples.py": 8}
+SAMPLED = {"tests/probe/torch_modes/": 2, "tests/test_examples.py": 8, "tests/benchmarks/divergence/": 3}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -53,8 +53,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
 
 
-#: Words that a skip reason contains when PostgreSQL, a browser or PyTorch is missing. A machine that has them names
-#: them in MINDSCOPE_REQUIRE, and then such a skip is a failure.
+#: Words that a skip reason contains when PostgreSQL, NATS, a browser or PyTorch is missing. A machine that has them
+#: names them in MINDSCOPE_REQUIRE, and then such a skip is a failure.
 REQUIRED = tuple(word for word in os.environ.get("MINDSCOPE_REQUIRE", "").lower().split(",") if word)
 
 
@@ -102,6 +102,11 @@ def _draws_of_its_own(request: pytest.FixtureRequest) -> None:
     drawn = request.session.stash[_DRAWN]
     for each in _generators(request.module):
         each.bit_generator.state = drawn[each]
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - what a program under test draws from
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)
@@ -134,6 +139,29 @@ def postgres_url() -> Iterator[str]:
     with engine.begin() as connection:
         connection.exec_driver_sql(f"DROP SCHEMA {schema} CASCADE")
     engine.dispose()
+
+
+NATS = os.environ.get("MINDSCOPE_TEST_NATS", "nats://127.0.0.1:4222")
+
+
+@pytest.fixture
+def nats_url() -> Iterator[str]:
+    """A project of its own at a NATS server with JetStream that answers, removed afterwards."""
+    pytest.importorskip("nats", reason="NATS's client nats-py is not installed")
+    from mindscope.storage import StoreUnavailable
+    from mindscope.storage.streams.nats_connection import NatsConnection, stream_name
+    from mindscope.storage.streams.nats_transport import NatsTransport
+    from mindscope.storage.streams.transport import parse_address
+
+    url = f"{NATS}/test-{secrets.token_hex(4)}"
+    address = parse_address(url, ())
+    try:
+        NatsTransport(f"{url}?partitions=8").check()
+    except StoreUnavailable as error:
+        pytest.skip(f"no NATS server with JetStream answers at {NATS}: {error}")
+    yield url
+    with NatsConnection(address) as connection:
+        connection.ask(lambda _, jetstream: jetstream.delete_stream(stream_name(address)))
 
 
 @pytest.fixture

@@ -67,6 +67,8 @@ def test_the_extras_are_the_promised_ones() -> None:
         "mindspore",
         "xla",
         "postgres",
+        "nats",
+        "kafka",
         "armour",
         "cluster",
         "bench",

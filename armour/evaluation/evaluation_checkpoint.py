@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
-from zipfile import BadZipFile
 
 import numpy as np
 
 from ...storage import Json
+from ...storage.npz_files import read_npz
 from ..array_api import to_numpy
 from ..contract.checked_samples import Samples
 from ..errors import InvalidInput
@@ -64,17 +64,19 @@ class Checkpoint:
 
     def _load(self, path: Path) -> None:
         try:
-            with np.load(path, allow_pickle=False) as file:
-                about = json.loads(str(file["about"]))
-                arrays = {name: file[name] for name in file if name != "about"}
-        except (ValueError, KeyError, EOFError, BadZipFile):
+            arrays = read_npz(path)
+            about = json.loads(str(arrays.pop("about")))
+            digest, shown = about["evaluation"], dict(about["shown"])
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise InvalidInput(f"{path} is not a checkpoint of an evaluation; name another file") from None
-        if about["evaluation"] != self._digest:
+        if digest != self._digest:
             raise InvalidInput(
                 f"{path} belongs to an evaluation of another model, other samples or other options; name another file, "
                 "or remove it to start over"
             )
-        self._arrays, self._shown = arrays, about["shown"]
+        if missing := [f"{key}:{name}" for key in shown for name in _FIELDS if f"{key}:{name}" not in arrays]:
+            raise InvalidInput(f"{path} lacks {missing[0]!r}, it is damaged; remove it to start over")
+        self._arrays, self._shown = arrays, shown
 
 
 def _key(label: str, budget: float) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...storage import Json, Outcome
+from ...storage.npz_files import read_npz
 from ..array_api import Images, to_numpy
 from ..contract.attack import Attack
 from ..corruptions import CORRUPTIONS, corrupt
@@ -48,9 +49,24 @@ class Corpus:
 
     @classmethod
     def load(cls, path: Path) -> "Corpus":
-        """Load a corpus that was saved."""
-        with np.load(path) as file:
-            return cls(file["inputs"], file["labels"], file["failed"], int(file["rounds"]))
+        """Load a corpus that was saved.
+
+        Raises:
+            InvalidInput: The file holds none, or is damaged.
+        """
+        try:
+            arrays = read_npz(path)
+            found = cls(arrays["inputs"], arrays["labels"], arrays["failed"], int(arrays["rounds"]))
+            lengths = {len(found.inputs), len(found.labels), len(found.failed)}
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            raise InvalidInput(f"{path} is no corpus of fuzzing ({error}); remove it to start over") from error
+        if len(lengths) != 1 or found.inputs.dtype.kind != "f" or found.failed.dtype != bool:
+            raise InvalidInput(
+                f"{path} must hold one label and one truth value for each input, got {len(found.inputs)} inputs of "
+                f"{found.inputs.dtype}, {len(found.labels)} labels, {len(found.failed)} of {found.failed.dtype}; "
+                f"remove it to start over"
+            )
+        return found
 
 
 @dataclass(frozen=True, slots=True)

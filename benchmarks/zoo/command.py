@@ -3,13 +3,10 @@
 import argparse
 import json
 import logging
-import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 
-import mindscope
-
+from ..environment import commit
 from .case import all_cases, plan_mutants
 from .entries import ENTRIES, WORKED_ON, Entry
 from .interpreters import cache_folder
@@ -45,20 +42,13 @@ def main() -> None:
         sealed=sealed,
         only_rates=options.sealed,
         peers=asked,
-        commit=_commit(),
+        commit=commit(),
         processes=options.processes,
     )
     if options.json:
         json.dump(written, sys.stdout, indent=1)
         return
     print("\n".join(lines(written)))
-
-
-def _commit() -> str:
-    """Return the commit of the monitor that was measured, `unknown` outside a checkout."""
-    place = Path(mindscope.__file__).parent
-    command = ["git", "-C", str(place), "rev-parse", "--short=8", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
 def chosen(

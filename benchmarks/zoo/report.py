@@ -94,7 +94,7 @@ def _fault_rows(judged: Sequence[Judged]) -> list[Row]:
         ("faults with a word", "cause, first three", [one.is_near for one in judged], 0.82),
         ("faults of one module", "site", [one.is_placed for one in judged], 0.75),
     ]
-    return [_share_row(case, metric, share(found), target) for case, metric, found, target in claims]
+    return [share_row(case, metric, share(found), target) for case, metric, found, target in claims]
 
 
 def _healthy_rows(healthy: Sequence[Case], cases: Sequence[Case]) -> list[Row]:
@@ -104,12 +104,12 @@ def _healthy_rows(healthy: Sequence[Case], cases: Sequence[Case]) -> list[Row]:
     for name, group in (("healthy programs", programs), ("mutants that do no harm", harmless)):
         warned = share([bool(case.watched.alarms) for case in group])
         accused = share([any(alarm.severity == "error" for alarm in case.watched.alarms) for case in group])
-        rows.append(_share_row(name, "with a warning", warned, 0.04, at_most=True))
-        rows.append(_share_row(name, "with an error", accused, 0.005, at_most=True))
+        rows.append(share_row(name, "with a warning", warned, 0.04, at_most=True))
+        rows.append(share_row(name, "with an error", accused, 0.005, at_most=True))
     elsewhere = share(still_accused(programs))
-    rows.append(_share_row("healthy programs", "with a warning, family left out", elsewhere, 0.04, at_most=True))
+    rows.append(share_row("healthy programs", "with a warning, family left out", elsewhere, 0.04, at_most=True))
     same = share([is_identical(case) for case in cases])
-    rows.append(_share_row("all runs", "same result with and without", same, 1.0))
+    rows.append(share_row("all runs", "same result with and without", same, 1.0))
     return rows + _confidence_rows(cases)
 
 
@@ -123,11 +123,11 @@ def _reference_rows(cases: Sequence[Case]) -> list[Row]:
     warned = [bool(case.watched.alarms) for case in beside if not case.operator]
     name = "beside a good run"
     return [
-        _share_row("faults", f"detected, {name}", share([one.is_seen for one in judged]), 0.95),
-        _share_row("silent faults", f"detected, {name}", share([one.is_seen for one in silent]), 0.90),
-        _share_row("faults with a word", f"cause, first, {name}", share([one.is_named for one in judged]), 0.85),
-        _share_row("faults of one module", f"site, {name}", share([one.is_placed for one in judged]), 0.85),
-        _share_row("healthy programs", f"with a warning, {name}", share(warned), 0.04, at_most=True),
+        share_row("faults", f"detected, {name}", share([one.is_seen for one in judged]), 0.95),
+        share_row("silent faults", f"detected, {name}", share([one.is_seen for one in silent]), 0.90),
+        share_row("faults with a word", f"cause, first, {name}", share([one.is_named for one in judged]), 0.85),
+        share_row("faults of one module", f"site, {name}", share([one.is_placed for one in judged]), 0.85),
+        share_row("healthy programs", f"with a warning, {name}", share(warned), 0.04, at_most=True),
     ]
 
 
@@ -149,7 +149,7 @@ def _cost_rows(healthy: Sequence[Case]) -> list[Row]:
     return [_row("healthy programs", name, value, unit, None, None) for (name, unit), value in found.items()]
 
 
-def _share_row(case: str, metric: str, found: Share, target: float, *, at_most: bool = False) -> Row:
+def share_row(case: str, metric: str, found: Share, target: float, *, at_most: bool = False) -> Row:
     """Return a row in percent; without a value and a verdict if there was nothing to count."""
     counts = {"hits": found.hits, "of": found.of}
     if not found.of:

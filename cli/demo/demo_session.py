@@ -13,6 +13,7 @@ from ...insight import Diagnosis, diagnose, render_text
 from ...storage import Finding, display_site, nearest, open_store
 from ...watching import watch
 from ..failures import Interrupted, WrongUse
+from ..store_options import require_readable
 from .demo_faults import FAULTS, Fault
 from .demo_tasks import TASKS, Training
 from .training_progress import reporting
@@ -59,6 +60,7 @@ def run_demo(options: DemoOptions, console: Console) -> int:
         Interrupted: The user stopped the demo; everything recorded so far is in the store.
     """
     fault = _find_fault(options.fault)
+    require_readable(options.store)
     open_store(options.store).close()  # an unusable store stops the demo before it trains
     right = True
     try:

@@ -7,7 +7,8 @@ from .layers import layers_page
 from .tensor import tensor_page
 from .findings import findings_page
 from .graph import graph_page
-from . import ranks_page, compare_page
+from .ranks import ranks_page
+from . import compare_page
 from .watchpoints import watchpoints_page
 from .profile import profile_page
 from .lineage import lineage_page

@@ -78,7 +78,7 @@ def load(path: str | os.PathLike[str]) -> Graph:
         raw = Path(path).read_bytes()
         content = json.loads(_metadata(raw)[_KEY])
         version = content["version"]
-    except (SafetensorError, KeyError, TypeError, ValueError, IndexError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise MindIRError(
             f"'{path}' cannot be read as a MindIR file ({error}); it is none, or was cut short or damaged: export the "
             f"network again"
@@ -92,7 +92,15 @@ def load(path: str | os.PathLike[str]) -> Graph:
         arrays = _arrays(raw)
         table = [_value(entry, number, arrays) for number, entry in enumerate(content["table"])]
         return verify(parse(content["graph"], table))
-    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (
+        SafetensorError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
         kind = "needs what this engine does not have" if isinstance(error, ParseError) else "is damaged"
         if isinstance(error, VerifyError):
             kind = "holds a graph that is not well formed"

@@ -202,14 +202,24 @@ def _read(model: Any) -> onnx.ModelProto:
 
 
 def _checked(proto: onnx.ModelProto, source: Source) -> onnx.ModelProto:
+    """Return the model, if it keeps the rules of the format."""
     if not proto.HasField("graph") or not proto.opset_import:
         raise BrokenModel(f"{_name(source)} holds no graph or names no opset; it is empty, truncated or no ONNX model")
+    imports = [*proto.opset_import, *(entry for function in proto.functions for entry in function.opset_import)]
+    for entry in imports:
+        if not 0 < entry.version < 2**31:
+            raise BrokenModel(
+                f"{_name(source)} names version {entry.version} of the opset '{entry.domain[:80] or 'ai.onnx'}', which "
+                f"cannot be; it is damaged: export it again"
+            )
     try:
         onnx.checker.check_model(proto)
     except onnx.checker.ValidationError as error:
         if "No Op registered" in str(error):
             return proto  # the importer says which node, and what to do
         raise BrokenModel(f"{_name(source)} breaks the rules of ONNX: {str(error).strip()}") from error
+    except ValueError as error:  # a name in it is no UTF-8, which the checker itself does not bear
+        raise BrokenModel(f"{_name(source)} breaks the rules of ONNX, a name is not UTF-8: {error}") from error
     return proto
 
 

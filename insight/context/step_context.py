@@ -13,6 +13,7 @@ from ...storage import Block, Event, Finding, Severity, StepRecord
 from ...storage.training_kinds import TrainingKind
 from ..finding_onset import Changes
 from ..running_statistics import Floats, Mask, median, medians
+from .broken_claims import BrokenClaims
 from .gradient_depth import DepthProfile, depth_profile, plain_depths
 from .model_index import ModelIndex
 from .record_burst import Burst, StackedSubject, once
@@ -126,6 +127,7 @@ class StepContext:
         burst: The burst that the record is part of.
         changes: The newest changes of the model's modules, including those of this record.
         kind: The kind of training.
+        claims: What checks have contradicted, this record included.
     """
 
     def __init__(
@@ -138,6 +140,7 @@ class StepContext:
         burst: Burst | None = None,
         changes: Changes | None = None,
         kind: TrainingKind | None = None,
+        claims: BrokenClaims | None = None,
     ) -> None:
         self.kind, self.learner = TrainingKind() if kind is None else kind, ""
         self.record = record
@@ -150,6 +153,7 @@ class StepContext:
         self._rank, self.bound = rank, bound
         self.burst = Burst() if burst is None else burst
         self.changes = Changes() if changes is None else changes
+        self.claims = BrokenClaims() if claims is None else claims
         self.index = self.burst.index(record)
         self.is_within_bounds = False
 

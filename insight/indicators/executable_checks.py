@@ -15,7 +15,9 @@ _SECOND = 2
 
 
 def refuted(context: StepContext, *checks: str, occasion: int = 1) -> Iterator[Event]:
-    """Yield the events of these checks that hold a counterexample.
+    """Yield the events of these checks that hold a counterexample, each with the first step of its claim's.
+
+    Where every look contradicts a claim, its findings have one first step, so that the last replaces the others.
 
     Args:
         checks: Names of checks; the event `check` in docs/scalars.md lists them.
@@ -24,7 +26,7 @@ def refuted(context: StepContext, *checks: str, occasion: int = 1) -> Iterator[E
     for event in context.events("check"):
         is_broken = event.data.get("check") in checks and event.data.get("outcome") == "broken"
         if is_broken and number(event, "occasion") >= occasion:
-            yield event
+            yield replace(event, step=context.claims.since(event, occasion))
 
 
 def refuted_twice(context: StepContext, before: set[tuple[str, str, str]], *checks: str) -> Iterator[Event]:
@@ -60,7 +62,7 @@ def refutation(
     evidence = {name: as_number(value) for name, value in measured.items()} if isinstance(measured, dict) else {}
     evidence = {name: value for name, value in evidence.items() if value == value}
     return context.finding(
-        event.site,
+        _site_of(event),
         metric,
         evidence or {"occasion": number(event, "occasion")},
         severity=severity,
@@ -70,6 +72,12 @@ def refutation(
         advice=advice,
         confidence=confidence,
     )
+
+
+def _site_of(event: Event) -> str:
+    """Return the module at fault that the check names, or the network that it tried."""
+    where = str(event.data.get("where", ""))
+    return f"{event.site}.{where}" if event.site and where else where or event.site
 
 
 def refuting_event(

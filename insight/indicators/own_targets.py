@@ -13,6 +13,8 @@ __all__ = ["ALIGNED", "FIT", "TriedTargets", "tried_targets"]
 #: The checks of the probe.
 FIT: Final = "targets_fit_their_predictions"
 ALIGNED: Final = "pictures_are_aligned"
+#: What the text tells; it proves nothing alone, since an array may have been laid out the other way.
+_FLATTENED: Final = "arrays_are_flattened_in_one_order"
 
 
 @dataclass(slots=True)
@@ -22,10 +24,12 @@ class TriedTargets:
     Args:
         waiting: Counterexamples that are not reported while the loss falls: it may still learn what binds them.
         found: Findings so far, by check and loss.
+        unlike: The program's arrays that are flattened in two orders, and targets of a policy's critic that do not fit.
     """
 
     waiting: dict[str, Event] = field(default_factory=dict)
     found: dict[str, Finding] = field(default_factory=dict)
+    unlike: dict[str, Event] = field(default_factory=dict)
 
 
 def tried_targets(
@@ -38,7 +42,10 @@ def tried_targets(
         reported: What the rule has reported; `start` is added to it.
         is_falling: Whether the loss falls clearly.
     """
+    for event in refuted(context, _FLATTENED):
+        tried.unlike[_FLATTENED] = event
     if context.has_a_surrogate_loss:
+        yield from _of_a_critic(context, tried, reported)
         return
     tried.waiting |= {_subject(event): event for event in refuted(context, FIT, ALIGNED)}
     for event in context.events("check"):
@@ -60,6 +67,28 @@ def tried_targets(
         reported |= {"start"} if is_of_samples else set()
         tried.found[subject] = _found(context, event, is_of_samples=is_of_samples)
         yield tried.found[subject]
+
+
+def _of_a_critic(context: StepContext, tried: TriedTargets, reported: set[str]) -> Iterator[Finding]:
+    """Yield a finding if a critic's answers do not fit its returns, and the text flattens some arrays the other way.
+
+    The values of a policy may mean nothing for long, and arrays may need a transpose: both together are a mistake.
+    """
+    for event in refuted(context, FIT):
+        tried.unlike[FIT] = event
+    if "start" not in reported and tried.unlike.keys() == {FIT, _FLATTENED}:
+        reported.add("start")
+        found = refutation(
+            context,
+            tried.unlike[_FLATTENED],
+            consequence="and targets of other samples fit the predictions as well as their own: the rows of these "
+            "arrays are of other samples",
+            advice="flatten all arrays with their axes in the same order, time first or environments first",
+            metric="scalar/loss",
+            severity="warning",
+            confidence=0.85,
+        )
+        yield replace(found, step=context.step)
 
 
 def _subject(event: Event) -> str:

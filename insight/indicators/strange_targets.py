@@ -28,6 +28,10 @@ STRANGE: Final = {
         "index inputs and labels alike: look for a roll, a slice that begins one row later, and a header that was read "
         "as a row of one of them",
     ),
+    "judge_sees_the_labels_of_what_is_made": (
+        "it learns to tell nothing by the label, and the generator to make nothing of it",
+        "give the discriminator the labels that the generator was given, and keep them beside what it has made",
+    ),
     "arrays_keep_one_order": (
         "rows are paired with those of other samples",
         "index each of the arrays with the same order, and once only",

@@ -6,6 +6,8 @@ from ...storage import Event, Finding
 from ..context.step_context import StepContext
 from .executable_checks import refutation, refuted
 
+#: The check of a generator and its judge.
+APART: Final = "generator_and_judge_pull_apart"
 #: Loss functions that fit values to targets also as one of several terms; others may weigh likelihoods.
 _FITS: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss"})
 #: Kinds of training whose losses hold exponentials of log-probabilities.
@@ -33,7 +35,19 @@ def tried_direction(context: StepContext) -> Finding | None:
             return _refuted(context, event)
     of_policies = ("good_actions_become_likelier", *(("entropy_is_raised",) if context.kind.name == "policy" else ()))
     found = next((_refuted(context, event) for event in refuted(context, *of_policies)), None)
+    found = found or next((_of_players(context, event) for event in refuted(context, APART)), None)
     return found or next((_read(context, event) for event in refuted(context, "losses_fit_their_names")), None)
+
+
+def _of_players(context: StepContext, event: Event) -> Finding:
+    """Return what the losses of a generator and of its judge say together."""
+    return refutation(
+        context,
+        event,
+        consequence="the generator helps its judge, and runs away from the data",
+        advice="exchange the sign of the generator's loss, or its target: it wants to be taken for data",
+        metric="scalar/loss",
+    )
 
 
 def _read(context: StepContext, event: Event) -> Finding:

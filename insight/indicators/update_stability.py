@@ -44,6 +44,7 @@ class UpdateStability:
         large_since: Step of the first update of this episode that was too large; None without a recent one.
         large_first: Number of records before the first update that was too large; None without one.
         large_from: Step of that update.
+        onset: Update ratio of that first update, which alone acts on weights that no such update has thrown far away.
         peak: Largest update ratio of the episode.
         damage: Looks in a row in which attention looked at one token, or a policy had a single answer left, although it
             had not in the first look.
@@ -61,6 +62,7 @@ class UpdateStability:
     large_since: int | None = None
     large_first: int | None = None
     large_from: int = 0
+    onset: float = float("nan")
     peak: float = float("nan")
     damage: int = 0
     jumped_at: int | None = None
@@ -90,7 +92,7 @@ class UpdateStability:
             self.ratios.add(ratio)
         if ratio >= LARGE_UPDATE:
             if self.large_since is None:
-                self.large_since, self.peak = context.step, ratio
+                self.large_since, self.onset, self.peak = context.step, ratio, ratio
             if self.large_first is None:
                 self.large_first, self.large_from = self.records, context.step
             self.peak, self._large_seen = max(self.peak, ratio), self.records

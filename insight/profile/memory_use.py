@@ -40,6 +40,7 @@ class MemoryUse:
 
     Args:
         steps, host_bytes, device_bytes: Memory over the run; NaN in steps that did not record it.
+        monitor_bytes: What the monitor held of the host's.
         host_peak_bytes, device_peak_bytes: The peaks; NaN if they were not recorded.
         peak_step: First step at the device's peak, or at the host's without a device; -1 without both.
         parts: What is there at the moment of most memory within a step, the largest first. From the allocations of
@@ -54,6 +55,7 @@ class MemoryUse:
     device_peak_bytes: float
     peak_step: int
     parts: tuple[MemoryPart, ...]
+    monitor_bytes: tuple[float, ...] = ()
 
 
 def memory_use(
@@ -71,7 +73,7 @@ def memory_use(
         found = store.series(run, ROOT_SITE, f"scalar/memory/{name}", rank=rank, first=first, last=last, limit=_MOST)
         return dict(zip(found.steps.tolist(), found.values.tolist(), strict=True))
 
-    host, device = read("host_bytes"), read("device_bytes")
+    host, device, monitor = read("host_bytes"), read("device_bytes"), read("monitor_bytes")
     peaks = read("device_peak_bytes") or device
     steps = tuple(sorted({*host, *device}))
     decisive = peaks or host
@@ -86,6 +88,7 @@ def memory_use(
         device_peak_bytes=max(peaks.values(), default=float("nan")),
         peak_step=max(decisive, key=lambda step: (decisive[step], -step)) if decisive else -1,
         parts=tuple(sorted(parts, key=lambda part: -part.size_bytes)),
+        monitor_bytes=tuple(monitor.get(step, float("nan")) for step in steps),
     )
 
 

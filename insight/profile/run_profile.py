@@ -259,7 +259,8 @@ def _operators(profile: Profile) -> Iterator[str]:
 def _memory(profile: Profile) -> Iterator[str]:
     for use in profile.memory:
         if use.steps:
-            peaks = (("host", use.host_peak_bytes), ("device", use.device_peak_bytes))
+            held = max((size for size in use.monitor_bytes if np.isfinite(size)), default=np.nan)
+            peaks = (("host", use.host_peak_bytes), ("of it the monitor", held), ("device", use.device_peak_bytes))
             sizes = ", ".join(f"{name} {_bytes(size)}" for name, size in peaks if np.isfinite(size))
             yield from ("", f"memory of rank {use.rank}, most at step {use.peak_step}: {sizes}")
         for part in use.parts[:_ROWS]:

@@ -73,6 +73,8 @@ def _skip_window(lookahead: Lookahead, memory: _DataloaderBoundState) -> SkipWin
         Recording(_busy(0.006, 0.0006, times=4.0)),
         # another model is trained meanwhile
         Recording(_times(0.1), events=(Event("later_training", 0, "net", data={"networks": "net (Net)"}),)),
+        # waits in collectives for a rank that works longer
+        Recording(_times(0.1) | {"scalar/time/communication_seconds": _times(0.09)["scalar/time/data_seconds"]}),
         # steps of a millisecond
         Recording(_times(0.001, 0.0001)),
     ),
@@ -83,6 +85,8 @@ def check(context: StepContext, memory: _DataloaderBoundState) -> Iterator[Findi
     The rule fires when, in two measurements in a row (means of ten steps), 60 % of a step and at least 15 ms passed
     between the end of the optimizer's step and the next forward. This time contains the loader and everything else that
     the loop does there, such as logs and checkpoints; the monitor cannot separate them, and the finding says so.
+
+    Time in recorded collectives does not count: a rank waits for others there.
 
     A model that acts between its steps waits for its environment, and is left out, as is one beside which another is
     trained that is not recorded.
@@ -102,6 +106,7 @@ def check(context: StepContext, memory: _DataloaderBoundState) -> Iterator[Findi
         return  # without a forward of the whole model nothing tells where its data was there
     memory.seen += 1
     work = sum(context.scalar(name) or 0.0 for name in _WORK)
+    data = max(data - (context.scalar("time/communication_seconds") or 0.0), 0.0)
     step, memory.least_work = data + work, min(memory.least_work, work)
     is_bound = memory.seen > 1 and data > max(_SHARE * step, _LEAST_S * work / memory.least_work)
     if memory.streak.update(is_bound, context.step) < _LASTING or small_evaluations(context):

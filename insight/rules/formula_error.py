@@ -1,4 +1,4 @@
-"""Expressions of a program that are not what their names say."""
+"""Expressions of a program that are not what their names say, and noise that is not what a sampler starts from."""
 
 from collections.abc import Iterator
 
@@ -10,11 +10,33 @@ from ..rule import FORWARD, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
 _FITS = "values_fit_their_names"
+#: What follows from values that a formula cannot give, and what to do about them.
+_NO_SAMPLER = "a sampler begins where the model was never trained"
+_VALUES = {
+    "writes_to_one_place_are_added_up": (
+        "messages, counts or sums that belong together are lost",
+        "use index_add_, scatter_add_, or index_put_ with accumulate=True",
+    ),
+    "noise_is_alone_at_its_last_level": (
+        _NO_SAMPLER,
+        "weigh data and noise by the roots of the cumulative product of 1 - beta and "
+        "of its rest; draw the step from the whole schedule",
+    ),
+    "noise_is_normal": (_NO_SAMPLER, "draw the noise by randn_like, as the sampler does"),
+}
 
 
 def _tried(outcome: str) -> Recording:
     words = "train.py:41: std = logvar.exp() is the variance"
     return Recording(structure=_MODEL, events=(refuting_event(_FITS, words, outcome=outcome),))
+
+
+def _noisy(outcome: str) -> Recording:
+    words = "where t is largest, noise is 18% of x, and data the rest"
+    return Recording(
+        structure=_MODEL,
+        events=(refuting_event("noise_is_alone_at_its_last_level", words, outcome=outcome, share=0.18),),
+    )
 
 
 @rule(
@@ -23,8 +45,8 @@ def _tried(outcome: str) -> Recording:
     triggers=("event/check",),
     phase=FORWARD,
     is_optional=True,
-    fires_on=(_tried("broken"),),
-    silent_on=(_tried("held"),),
+    fires_on=(_tried("broken"), _noisy("broken")),
+    silent_on=(_tried("held"), _noisy("held")),
 )
 def check(context: StepContext, memory: None) -> Iterator[Finding]:
     """Report an expression of the program that is not the formula of the value that it names.
@@ -32,12 +54,29 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     The probe reads the script and the modules beside it as the first step begins. It knows a few formulas by the names
     that everybody gives their parts: a standard deviation is `exp(0.5 * logvar)`, the target of twin critics the
     smaller of both, the surrogate of a policy the smaller of two, returns and advantages are summed from the end,
-    scores of attention are divided by the root of their width, and of twins `q1` and `q2` the second is not asked for
-    by the name of the first. An expression that has these names and another form is reported with its line.
+    scores of attention are divided by the root of their width, of twins `q1` and `q2` the second is not asked for by
+    the name of the first, and pictures whose sides have names are not mirrored. An expression that has these names and
+    another form is reported with its line.
 
     Where the names are wrong and the formula is right, rename them.
+
+    Of a model that learns the noise in its input at many levels, the noise itself is looked at in the batches of steps
+    1 and 25. A sampler starts from normal noise alone; the model must have met that at one end of its levels.
+
+    `total[index] += values`, `scatter` and `index_copy` keep one of several values for a place. Where an index of a
+    copy of the model names several places more than once, and the values differ, that is reported with the line.
     """
     del memory
+    for event in refuted(context, *_VALUES):
+        consequence, advice = _VALUES[str(event.data.get("check"))]
+        yield refutation(
+            context,
+            event,
+            consequence=consequence,
+            advice=advice,
+            severity="warning",
+            confidence=0.9,
+        )
     for event in refuted(context, _FITS):
         yield refutation(
             context,

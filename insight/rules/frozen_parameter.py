@@ -12,6 +12,7 @@ from ..context.model_index import ModelIndex
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
 from ..indicators.executable_checks import refutation, refuted, refuting_event
+from ..indicators.frozen_networks import MEANT, RANDOM, TWO_NAMES, told_frozen
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
 from ..running_statistics import Streaks, count_before_first
@@ -23,9 +24,8 @@ _FEWEST = 16
 _LAYERS_OF_A_MODEL = 4
 #: Share of the largest gradient so far below which a gradient is rounding.
 _NOTHING = 1e-6
-_MEANT = "a_part_is_frozen"
 _UNGIVEN = "stepped_parameters_get_gradients"
-_UNCALLED, _TWO_NAMES = "alike_layers_are_called", "a_frozen_network_has_one_name"
+_UNCALLED = "alike_layers_are_called"
 
 _CUT = (
     "find where the path from the loss to it is cut: detach(), stop_gradient, no_grad, .data, a conversion to NumPy "
@@ -90,8 +90,9 @@ def _skip_window(lookahead: Lookahead, memory: _FrozenParameterState) -> SkipWin
     asks="intent",
     fires_on=(
         Recording(structure=chain(*_LAYERS), events=(refuting_event(_UNGIVEN, "none of its 6 parameters"),)),
-        Recording(structure=chain(*_LAYERS), events=(refuting_event(_TWO_NAMES, "none of the 6 parameters"),)),
-        Recording(structure=chain(*_LAYERS), events=(refuting_event(_MEANT, "all 6 parameters are trained"),)),
+        Recording(structure=chain(*_LAYERS), events=(refuting_event(TWO_NAMES, "none of the 6 parameters"),)),
+        Recording(structure=chain(*_LAYERS), events=(refuting_event(MEANT, "all 6 parameters are trained"),)),
+        Recording(structure=chain(*_LAYERS), events=(refuting_event(RANDOM, "from_pretrained freezes"),)),
         Recording(structure=chain(*_LAYERS, frozen=["two.weight"])),
         Recording(structure=_large("two")),
         Recording(
@@ -121,7 +122,8 @@ def _skip_window(lookahead: Lookahead, memory: _FrozenParameterState) -> SkipWin
             chain("one:Dense", "two:Dense"),
             events=(replace(refuting_event(_UNCALLED, "each forward calls one twice", is_same=1.0), site="two"),),
         ),
-        Recording(structure=chain(*_LAYERS), events=(refuting_event(_MEANT, "", outcome="held"),)),
+        Recording(structure=chain(*_LAYERS), events=(refuting_event(MEANT, "", outcome="held"),)),
+        Recording(structure=chain(*_LAYERS), events=(refuting_event(RANDOM, "", outcome="held"),)),
         # every pair keeps its distance: only rounding comes back
         Recording(
             {"scalar/loss": 0.0, "one.weight gradient/l2_norm": (1e-12,) * 14, "two.weight gradient/l2_norm": 0.0},
@@ -155,6 +157,8 @@ def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Findi
     are a warning if they required a gradient earlier in the run. `expected_frozen`, globs over sites in the run's
     configuration, declares what is frozen on purpose.
 
+    An embedding that `from_pretrained` has made of random values, and frozen by that, is a warning as well.
+
     Parameters that require a gradient, stand in an optimizer, and get none, or zeros only, for 12 records in which
     others got theirs are a warning; if their module was never called, or if it is one value that no optimizer
     holds beside another, a question. When a gradient comes, or is required
@@ -181,28 +185,8 @@ def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Findi
         memory.checked = context.model
         yield from _without_requires_grad(context, memory)
     memory.uncalled |= {event.site: event for event in refuted(context, _UNCALLED)}
-    for event in refuted(context, _TWO_NAMES):
-        yield refutation(
-            context,
-            event,
-            consequence="only what stands on it is trained",
-            advice="make the network that follows a copy of the one that is trained, copy.deepcopy(online), and freeze "
-            "that copy",
-            metric="",
-            severity="warning",
-            confidence=0.95,
-        )
+    yield from told_frozen(context)
     yield from _ungiven(context, memory)
-    for event in refuted(context, _MEANT):
-        yield refutation(
-            context,
-            event,
-            consequence="is a part of it meant to be frozen?",
-            advice="if so, set requires_grad to False before the optimizer is made, and pass it the rest only",
-            metric="",
-            severity="info",
-            confidence=0.5,
-        )
     for event in context.events("monitor_fault"):
         if event.data.get("collector") == "gradient":
             memory.unread.add(event.site)
@@ -228,7 +212,8 @@ def _ungiven(context: StepContext, memory: _FrozenParameterState) -> Iterator[Fi
             severity="warning",
             confidence=0.95,
         )
-        yield replace(found, site=site)
+        since = event.data.get("since")
+        yield replace(found, site=site, first_step=since if isinstance(since, int) else found.first_step)
 
 
 def _confused(context: StepContext, memory: _FrozenParameterState) -> Iterator[Finding]:

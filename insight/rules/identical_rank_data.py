@@ -16,9 +16,9 @@ _MODEL = chain("one:Dense", "two:Dense")
 _LASTING = 2
 
 
-def _batches(step: int, *by_rank: str) -> Event:
+def _batches(step: int, *by_rank: str, **more: Json) -> Event:
     data: dict[str, Json] = {"quantity": "batch", "at": step, "by_rank": list(by_rank), "odd": [], "sites": []}
-    return Event("rank_checksums", step, data=data | {"is_equal": len(set(by_rank)) == 1})
+    return Event("rank_checksums", step, data=data | {"is_equal": len(set(by_rank)) == 1} | more)
 
 
 @dataclass(slots=True)
@@ -45,6 +45,11 @@ class _IdenticalRankDataState:
     silent_on=(
         Recording(structure=_MODEL, events=(_batches(0, "a", "b"), _batches(1, "b", "c")), steps=2),
         Recording(structure=_MODEL, events=(_batches(0, "a", "a"), _batches(1, "b", "c")), steps=2),
+        # halves of a replica, and halves of a sequence
+        Recording(structure=_MODEL, events=(_batches(0, "a", "a", parts=[0, 1]), _batches(1, "b", "b", parts=[0, 1]))),
+        Recording(
+            structure=_MODEL, events=(_batches(0, "a", "a", same_local=False), _batches(1, "b", "b", same_local=False))
+        ),
     ),
 )
 def check(context: StepContext, memory: _IdenticalRankDataState) -> Iterator[Finding]:
@@ -52,13 +57,14 @@ def check(context: StepContext, memory: _IdenticalRankDataState) -> Iterator[Fin
 
     The rule fires when two or more ranks were given the same batch, value for value, in two exchanges in a row. They
     compute the same gradient, so the run trains on fewer samples than it seems. The rule compares checksums of the
-    model's input. Ranks that share one replica, as in tensor parallelism, read the same batch on purpose. Give each
-    rank its own share of the data, for example with DistributedSampler.
+    model's input. Ranks that share one replica, as in tensor, sequence or pipeline parallelism, read the same batch on
+    purpose: they hold other parts of the model, or find other gradients without random numbers, and are left out. Give
+    each rank its own share of the data, for example with DistributedSampler.
     """
     for event in context.events("rank_checksums"):
         if event.data.get("quantity") != "batch" or memory.is_reported:
             continue
-        groups = list(repeated(words(event, "by_rank")))
+        groups = [] if event.data.get("same_local") is False else list(repeated(event))
         pairs = {pair for group in groups for pair in combinations(group, 2)}
         memory.since = event.step if not memory.pairs else memory.since
         memory.pairs = {pair: memory.pairs.get(pair, 0) + 1 for pair in pairs}

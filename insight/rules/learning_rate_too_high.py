@@ -195,7 +195,7 @@ def _advice(stability: UpdateStability, since: int, *, jumped: bool) -> str:
         )
     rate = "" if np.isnan(stability.rate) else f" ({stability.rate:.3g})"
     smaller = (
-        f"divide the learning rate{rate} by {_divisor(stability.peak):.0f} or more, so that updates are near 0.001 to "
+        f"divide the learning rate{rate} by about {_divisor(stability.onset):.0f}, so that updates are near 0.001 to "
         f"0.01 of the weights"
     )
     return f"{smaller}; go back to a checkpoint from before step {since}" if since else f"{smaller}; start again"
@@ -211,12 +211,15 @@ def _leap(context: StepContext, stability: UpdateStability, before: float) -> Fi
         explanation=f"at step {context.step} the rate jumped to {stability.jump:.3g} times its value, above "
         f"everything before; the step changes the typical weight matrix by {stability.peak:.2g} times its norm, where "
         f"{before:.2g} was usual",
-        advice=f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.peak):.0f} or more; check "
+        advice=f"divide the learning rate ({stability.rate:.3g}) by {_divisor(stability.onset):.0f} or more; check "
         "what sets the rate at this step; go back to a checkpoint from before it",
         confidence=0.8,
     )
 
 
-def _divisor(peak: float) -> float:
-    """Return the power of ten that brings the largest update down to about a hundredth of the weights."""
-    return float(10.0 ** np.clip(np.round(np.log10(peak / 0.01)), 1, 6))
+def _divisor(onset: float) -> float:
+    """Return the power of ten that brings the first too large update down to about a hundredth of the weights.
+
+    The later ones are larger because the first ones have thrown the weights far away, not because of the rate.
+    """
+    return float(10.0 ** np.clip(np.round(np.log10(onset / 0.01)), 1, 6))

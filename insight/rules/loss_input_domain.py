@@ -251,7 +251,7 @@ def check(context: StepContext, memory: _LossInputDomainState) -> Iterator[Findi
         memory.reported.add((loss, domain))
         numbers = {name: value for name in _NUMBERS if isinstance(value := event.data.get(name), int | float)}
         yield context.finding(
-            ROOT_SITE,
+            str(event.data.get("module") or ROOT_SITE),
             "scalar/loss",
             numbers,
             first_step=event.step,
@@ -282,7 +282,7 @@ def _stretched(context: StepContext, memory: _LossInputDomainState) -> Iterator[
             continue
         memory.reported.add((loss, "stretched"))
         yield context.finding(
-            ROOT_SITE,
+            str(event.data.get("module") or ROOT_SITE),
             "scalar/loss",
             {"predictions": prod(predicted), "targets": prod(wanted)},
             first_step=event.step,

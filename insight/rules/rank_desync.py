@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import isfinite
 
 from ...storage import ROOT_SITE, Event, Finding, Json
 from ..context.step_context import StepContext
 from ..event_fields import number, numbers, ranks, words
-from ..indicators.replicas import alone, is_corrupted, is_unreduced, wrote
+from ..indicators.replicas import alone, is_corrupted, is_part, is_unreduced, members, misfits, skipped, wrote
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
 
 _MODEL = chain("one:Dense", "two:Dense", "three:Dense", "four:Dense")
+_QUANTITIES = ("parameters", "buffers", "gradients")
 _ALL = ["one.weight", "two.weight", "three.weight", "four.weight"]
 
 
@@ -33,16 +35,18 @@ def _reduction(*weights: float) -> Event:
 
 @dataclass(slots=True)
 class _RankDesyncState:
-    """The quantities that were reported, when each was equal last, and ranks that apply their own gradient alone."""
+    """The quantities that were reported, when each was equal last, and ranks that were seen to do something else."""
 
     reported: set[str] = field(default_factory=set)
     alone: set[int] = field(default_factory=set)
+    misfit: set[int] = field(default_factory=set)
+    still: set[int] = field(default_factory=set)
     equal_at: dict[str, int] = field(default_factory=dict)
 
 
 @rule(
     "rank-desync",
-    needs=("event/rank_checksums", "event/rank_reduction"),
+    needs=("event/rank_checksums", "event/rank_reduction", "event/rank_still"),
     phase=BACKWARD,
     memory=_RankDesyncState,
     is_fact=True,
@@ -52,6 +56,7 @@ class _RankDesyncState:
             structure=_MODEL, events=(_checksums("parameters", "a", "a", "b", odd=(2,), sites=tuple(_ALL)),), steps=1
         ),
         Recording(structure=_MODEL, events=(_checksums("gradients", "a", "b", sites=tuple(_ALL)),)),
+        Recording(structure=_MODEL, events=(_checksums("buffers", "a", "b", sites=("one.running",)),)),
         Recording(structure=_MODEL, events=(_reduction(1.0, 0.0, 0.0),)),
     ),
     silent_on=(
@@ -63,69 +68,103 @@ class _RankDesyncState:
     ),
 )
 def check(context: StepContext, memory: _RankDesyncState) -> Iterator[Finding]:
-    """Report parameters, or reduced gradients, that differ between ranks.
+    """Report parameters, reduced gradients or buffers that differ between ranks that hold copies of them.
 
     Replicas that start equal and apply equal gradients stay equal to the last bit. So the first exchange in which their
-    checksums differ is a fact, and nothing is estimated. The finding names the rank that differs from the majority; of
-    two ranks it names both, and puts the fault on the one that shows it in its own records: something other than a step
-    wrote to its weights, or it applies its own gradient alone. The rule also fires when a reduced
-    gradient is rank 0's own: it was not reduced at all. Broadcast the parameters before the first step, and make every
-    rank take part in every reduction.
+    checksums differ is a fact, and nothing is estimated. Which ranks hold copies of what is learned from wrappers and
+    placements, and from what was equal or reduced together before; shards, experts and stages are compared with their
+    own replicas only. The finding names the rank that differs from the majority; of two ranks it names both, and puts
+    the fault on the one that shows it in its own records: something other than a step wrote to its weights, it applies
+    its own gradient alone or one that does not follow from the local ones, its weights stand still, or it has made more
+    forwards for as many steps. The rule also fires when a reduced gradient is one rank's own: it was not reduced at
+    all. Broadcast the parameters before the first step, and make every rank take part in every reduction.
     """
     for event in context.events("rank_reduction"):
         memory.alone.update(alone(event))
-    for event in context.events("rank_checksums"):
-        quantity = str(event.data.get("quantity"))
-        if event.data.get("is_equal") is True:
-            memory.equal_at[quantity] = event.step
-        differs = quantity in ("parameters", "gradients") and event.data.get("is_equal") is False
-        if differs and quantity not in memory.reported and not is_corrupted(event, len(context.model.parameters)):
-            memory.reported.add(quantity)
-            since = memory.equal_at.get(quantity, event.step - 1) + 1
-            yield _differ(context, event, quantity, since, sorted(memory.alone))
+        memory.misfit.update(misfits(event))
+    still = (number(event, "rank") for event in context.events("rank_still"))
+    memory.still.update(int(rank) for rank in still if isfinite(rank))
+    found = [event for event in context.events("rank_checksums") if event.data.get("quantity") in _QUANTITIES]
+    for event in sorted(found, key=lambda event: event.data.get("is_equal") is True):
+        yield from _compared(context, memory, event)
     for event in context.events("rank_reduction"):
-        if is_unreduced(event) and "gradients" not in memory.reported:
+        if is_unreduced(event) and not memory.reported & {"gradients", "parameters"}:
             memory.reported.add("gradients")
             yield _unreduced(context, event)
 
 
-def _differ(context: StepContext, event: Event, quantity: str, since: int, lonely: list[int]) -> Finding:
-    odd, sites, by_rank = ranks(event, "odd"), words(event, "sites"), words(event, "by_rank")
-    written = wrote(event) if quantity == "parameters" else []
-    at = number(event, "at")
-    difference = _difference(odd, written, lonely, by_rank)
-    blamed = odd or written or lonely
-    first = (
+def _compared(context: StepContext, memory: _RankDesyncState, event: Event) -> Iterator[Finding]:
+    quantity = str(event.data.get("quantity"))
+    if event.data.get("is_equal") is True:
+        memory.equal_at[quantity] = event.step
+        return
+    if quantity in memory.reported or (quantity == "gradients" and "parameters" in memory.reported):
+        return
+    if quantity == "parameters" and is_corrupted(event, len(context.model.parameters)):
+        memory.reported |= {"gradients"}  # which differ where the weights do
+        return
+    memory.reported.add(quantity)
+    yield _differ(context, event, quantity, memory)
+
+
+def _differ(context: StepContext, event: Event, quantity: str, memory: _RankDesyncState) -> Finding:
+    sites, by_rank = words(event, "sites"), words(event, "by_rank")
+    blamed, evidence = _blamed(event, quantity, memory)
+    at, since = number(event, "at"), memory.equal_at.get(quantity, event.step - 1) + 1
+    causes = [
         "the ranks differed before the first step: they were never made equal"
         if at == 0 and quantity == "parameters"
-        else ""
-    )
+        else "",
+        "their optimizers have different settings" if event.data.get("same_settings") is False else "",
+        "these ranks have read the same batch: in tensor or sequence parallelism a sum over them is missing"
+        if event.data.get("same_batch") is True and quantity == "gradients"
+        else "",
+    ]
     return context.finding(
         _part(context, sites),
-        "weight/l2_norm" if quantity == "parameters" else "gradient/l2_norm",
+        "gradient/l2_norm" if quantity == "gradients" else "weight/l2_norm",
         {"ranks": len(by_rank), "different_values": len(set(by_rank)), "sites": len(sites), "at": at},
         first_step=since,
         position=0,
         rank=blamed[0] if blamed else None,
-        explanation=f"the {quantity} differ between ranks at step {at:.0f}: {difference}"
+        explanation=f"the {quantity} differ between ranks at step {at:.0f}: {evidence}"
         + (f", first at {sites[0]}" if sites else "")
-        + (f"; {first}" if first else ""),
+        + "".join(f"; {cause}" for cause in causes if cause),
         advice="broadcast the parameters from one rank before the first step, wrap the model before it is used, and "
         "make every rank take part in every reduction: no_sync, an early continue or an unused branch leaves one out",
     )
 
 
-def _difference(odd: list[int], written: list[int], lonely: list[int], by_rank: list[str]) -> str:
-    """Return which ranks differ, by majority, else all of them, and what a rank was seen to do."""
-    if odd:
-        return f"rank {_listed(odd)} differs"
-    is_pair = len(by_rank) == 2
-    values = "ranks 0 and 1 differ from each other" if is_pair else f"{len(set(by_rank))} different values on the ranks"
-    if written:
-        return f"{values}, and something that is no optimizer step wrote to the weights of rank {_listed(written)}"
-    if lonely:
-        return f"{values}, and rank {_listed(lonely)} applies its own gradient alone"
-    return f"{values}, and nothing tells which of them is right" if is_pair else values
+def _blamed(event: Event, quantity: str, memory: _RankDesyncState) -> tuple[list[int], str]:
+    """Return the ranks that are at fault, by majority and by what they were seen to do, and the words for it."""
+    compared = [rank for rank, value in enumerate(_values(event)) if value is not None]
+    odd = ranks(event, "odd")
+    if len(odd) == 1:
+        return odd, f"rank {_listed(odd)} differs"
+    is_pair = len(compared) == 2
+    several = len({value for value in _values(event) if value is not None})
+    values = f"ranks {compared[0]} and {compared[1]} differ from each other" if is_pair else ""
+    values = values or (f"ranks {_listed(odd)} differ" if odd else f"{several} different values on the ranks")
+    seen = (
+        (
+            wrote(event) if quantity == "parameters" else [],
+            "something that is no optimizer step wrote to the weights of rank {}",
+        ),
+        (sorted(memory.alone), "rank {} applies its own gradient alone"),
+        (sorted(memory.misfit), "the gradient of rank {} does not follow from the local gradients"),
+        (sorted(memory.still), "the weights of rank {} stand still in spite of their gradients"),
+        (skipped(event), "rank {} has made more forwards for as many steps: it has skipped one"),
+    )
+    for found, words_for_it in seen:
+        here = [rank for rank in found if rank in (odd or compared)]
+        if here and len(here) < len(odd or compared):
+            return here, f"{values}, and {words_for_it.format(_listed(here))}"
+    return odd, f"{values}, and nothing tells which of them is right" if is_pair else values
+
+
+def _values(event: Event) -> list[Json]:
+    values = event.data.get("by_rank")
+    return list(values) if isinstance(values, list | tuple) else []
 
 
 def _listed(several: list[int]) -> str:
@@ -140,15 +179,16 @@ def _part(context: StepContext, sites: list[str]) -> str:
 
 
 def _unreduced(context: StepContext, event: Event) -> Finding:
-    weights = numbers(event, "weights")
+    weights, first = numbers(event, "weights"), members(event)[0]
     return context.finding(
         ROOT_SITE,
         "gradient/l2_norm",
         {"own_weight": weights[0], "largest_other_weight": max(weights[1:]), "residual": number(event, "residual")},
         first_step=event.step,
         position=0,
-        explanation=f"rank 0 applies its own gradient only: the other {len(weights) - 1} ranks have no share in it, "
-        "so each replica trains alone",
+        explanation=f"rank {first} applies its own gradient only: the other {len(weights) - 1} ranks have no share in "
+        "it, so each replica trains alone"
+        + ("; they read the same batch: a sum over them is missing" if is_part(event) else ""),
         advice="wrap the model in DistributedDataParallel, or reduce the gradients yourself before "
         "optimizer.step(); look for no_sync() around the last micro-batch",
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ...storage import ROOT_SITE, Event, Finding, Json
 from ..context.step_context import StepContext
-from ..event_fields import number, words
+from ..event_fields import number
 from ..indicators.replicas import repeated
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
@@ -51,12 +51,13 @@ def check(context: StepContext, memory: _RankRngErrorState) -> Iterator[Finding]
 
     The rule fires when, in two exchanges in a row, ranks begin the forward with the same generator state. Their dropout
     masks are then equal at every step, so the average over ranks does not average over masks. A common seed for the
-    initialisation must be replaced by one seed per rank before the first step.
+    initialisation must be replaced by one seed per rank before the first step. Ranks that hold parts of one replica may
+    draw the same masks on purpose, and are not compared.
     """
     for event in context.events("rank_checksums"):
         if event.data.get("quantity") != "random_state" or memory.is_reported:
             continue
-        groups = list(repeated(words(event, "by_rank")))
+        groups = list(repeated(event))
         drops = sorted(site for site in context.model.modules if "drop" in context.model.kind(site))
         if memory.streak.update(bool(groups) and bool(drops), event.step) < _LASTING:
             continue

@@ -10,7 +10,7 @@ from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
 from ..context.optimizer_state import is_bit_flip
 from ..context.step_context import Excess, Lookahead, SkipWindow, StepContext
 from ..event_fields import as_number, items, number, numbers, ranks, words
-from ..indicators.replicas import is_corrupted, wrote
+from ..indicators.replicas import is_corrupted, misfits, wrote
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..running_statistics import Streak
@@ -49,6 +49,10 @@ def _wrote(*weights: tuple[str, float, float, float], at: int = 0) -> Event:
 def _local(*sizes: float, at: int = 0) -> Event:
     data: dict[str, Json] = {"at": at, "ranks": len(sizes), "weights": [], "sites": [], "local_sizes": list(sizes)}
     return Event("rank_reduction", at, data=data)
+
+
+def _wrong_product(site: str) -> Event:
+    return Event("product_is_wrong", 0, site, data={"at": 0, "error": 40.0, "again": 3, "wrong_again": 3})
 
 
 def _moved(by: tuple[float, ...], norm: tuple[float, ...]) -> Recording:
@@ -91,6 +95,7 @@ class _SilentDataCorruptionState:
     before: dict[str, Excess] = field(default_factory=dict)
     since: int = 0
     has_written: bool = False
+    misfit: set[int] = field(default_factory=set)
     outlier: int = -1
     outlying: Streak = field(default_factory=Streak)
 
@@ -105,7 +110,7 @@ def _skip_window(lookahead: Lookahead, memory: _SilentDataCorruptionState) -> Sk
 
 @rule(
     "silent-data-corruption",
-    needs=("event/rank_checksums", "event/rank_reduction", "event/weights_written", "update"),
+    needs=("event/rank_checksums", "event/rank_reduction", "event/weights_written", "event/product_is_wrong", "update"),
     phase=OPTIMIZER,
     skip_window=_skip_window,
     memory=_SilentDataCorruptionState,
@@ -116,6 +121,7 @@ def _skip_window(lookahead: Lookahead, memory: _SilentDataCorruptionState) -> Sk
         _moved((0.001, 0.001, 0.9, 0.001), norm=(0.008, 0.008, 0.9, 0.008)),
         Recording(structure=_MODEL, events=(_local(1.0, 1.2, 90.0), _local(1.1, 1.2, 95.0, at=1)), steps=2),
         Recording(structure=_MODEL, events=(_wrote(("two.weight", 4.0, 4.0, 6.0)),)),
+        Recording(structure=_MODEL, events=(_wrong_product("two"),)),
         _squared((*_KEPT[:8], 3.0), largest=(*_KEPT[:8], 190.0), norm=(*(8 * value for value in _KEPT[:8]), 190.0)),
     ),
     silent_on=(
@@ -155,14 +161,16 @@ def check(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[
     A single process shows it too: one element moves once, alone, farther than its optimizer can move anything, or is
     written between two steps, or one element of the optimizer's state does not follow from the state before. A device
     that computes wrongly shows in its own gradient before the reduction: 20 times the largest of the others, in two
-    exchanges.
+    exchanges. So does a layer whose product is not the one that is computed beside in double precision.
 
     Look for code that writes to single elements; then test the memory and the device.
     """
+    yield from _multiplied(context, memory)
     yield from _jumped(context, memory)
     yield from _written(context, memory)
     yield from _flipped_state(context, memory)
     for event in context.events("rank_reduction"):
+        memory.misfit.update(misfits(event))
         yield from _outlies(context, memory, event)
     for event in context.events("rank_checksums"):
         if event.data.get("quantity") != "parameters":
@@ -176,8 +184,10 @@ def check(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[
 
 
 def _differ(context: StepContext, memory: _SilentDataCorruptionState, event: Event, sites: list[str]) -> Finding:
-    odd, written = ranks(event, "odd"), wrote(event)
-    blamed = odd or written
+    odd, written, misfit = ranks(event, "odd"), wrote(event), sorted(memory.misfit)
+    blamed = odd or written or misfit
+    values = event.data.get("by_rank")
+    compared = [rank for rank, one in enumerate(values if isinstance(values, list | tuple) else ()) if one is not None]
     return context.finding(
         sites[0] if len(sites) == 1 else ROOT_SITE,
         "weight/l2_norm",
@@ -189,11 +199,12 @@ def _differ(context: StepContext, memory: _SilentDataCorruptionState, event: Eve
         + (
             f"on rank {odd[0]} from the other ranks"
             if odd
-            else f"between {'ranks 0 and 1' if len(words(event, 'by_rank')) == 2 else 'ranks'}"
+            else f"between ranks {', '.join(map(str, compared[:-1]))} and {compared[-1]}"
         )
         + f" at step {number(event, 'at'):.0f}, while all other parameters are equal; "
         "a missing reduction would change all of them"
         + (f"; on rank {written[0]} something that is no optimizer step wrote to weights" if written else "")
+        + (f"; the gradient that rank {misfit[0]} applies does not follow from the local ones" if misfit else "")
         + ("" if blamed else "; nothing tells which of them is right"),
         advice="compare the tensor element by element between the ranks; look for code that writes to it on one "
         "rank only; if there is none, test that host's memory and device, and go back to an earlier checkpoint",
@@ -233,6 +244,26 @@ def _outlies(context: StepContext, memory: _SilentDataCorruptionState, event: Ev
         "device of this one; if it is not, check this rank's share of the data",
         confidence=0.8,
     )
+
+
+def _multiplied(context: StepContext, memory: _SilentDataCorruptionState) -> Iterator[Finding]:
+    """Yield a finding for a layer that multiplies wrongly."""
+    for event in context.events("product_is_wrong"):
+        if f"product {event.site}" in memory.reported:
+            continue
+        memory.reported.add(f"product {event.site}")
+        again, wrong = number(event, "again"), number(event, "wrong_again")
+        yield context.finding(
+            event.site,
+            "activation/l2_norm",
+            {"times_the_allowed_error": number(event, "error"), "asked_again": again, "wrong_again": wrong},
+            position=0,
+            explanation=f"{event.site} was given a random input at step {number(event, 'at'):.0f}, and its output is "
+            f"off by {number(event, 'error'):.3g} times what its element type may round, against the same product in "
+            f"double precision; asked again it was wrong {wrong:.0f} of {again:.0f} times",
+            advice="take this host or device out and test it; if another host gives the same, look for a layer whose "
+            "computation was replaced",
+        )
 
 
 def _largest(context: StepContext) -> str:

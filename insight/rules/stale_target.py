@@ -11,6 +11,7 @@ from ..rule import OPTIMIZER, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CHECK = "copy_follows_its_network"
+_NEXT = "next_states_are_others"
 _BOOTSTRAP = "next_states_count_unless_an_episode_ends"
 _TWO = replace(_MODEL, optimizers=(OptimizerInfo("Adam"), OptimizerInfo("Adam")))
 _VALUE = Event("training_kind", 0, data={"name": "value"})
@@ -23,6 +24,7 @@ def _tried(words: str, *events: Event, **numbers: float) -> Recording:
 
 
 _MASKED = refuting_event(_BOOTSTRAP, "the value of the next state is multiplied by zero for 97%", share=0.03)
+_SELF = refuting_event(_NEXT, "target was given the very batch of states that q was given", looks=2.0)
 _UNASKED = "q_target is kept near q, and no part of it was called in 3 steps"
 _ALIKE = "as a step began, target was critic itself, at each of 3 looks"
 
@@ -42,6 +44,8 @@ _ALIKE = "as a step began, target was critic itself, at each of 3 looks"
         _tried(_UNASKED, _VALUE, unasked=3.0),
         Recording(structure=_TWO, events=(refuting_event(_CHECK, "q_target has not moved", never=1.0),)),
         Recording(structure=_MODEL, events=(_VALUE, _MASKED)),
+        Recording(structure=_MODEL, events=(_VALUE, _SELF)),
+        _tried("target, a copy of q, has not moved in 1450 steps", _VALUE, never=1.0, ended=1.0),
     ),
     silent_on=(
         Recording(structure=_MODEL, events=(refuting_event(_CHECK, "", outcome="held", moved=0.3),)),
@@ -49,6 +53,8 @@ _ALIKE = "as a step began, target was critic itself, at each of 3 looks"
         _tried(_UNASKED, unasked=3.0),
         # a mask over a teacher's answers
         Recording(structure=_MODEL, events=(_MASKED,)),
+        # a teacher that sees what its student sees
+        Recording(structure=_MODEL, events=(_SELF,)),
     ),
 )
 def check(context: StepContext, memory: None) -> Iterator[Finding]:
@@ -60,13 +66,16 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     it still answers as at the start. In value learning, a copy that is the network itself whenever a step begins is no
     target that stays (Mnih et al. 2015, "Human-level control"; Lillicrap et al. 2016, arXiv:1509.02971, section 3). A
     copy that has never moved may be a reference that is meant to stay, and is a question; where actor and critic have
-    optimizers of their own, targets follow by an average in every step, and it is a warning. Nothing that follows is of
+    optimizers of their own, targets follow by an average in every step, and it is a warning, as in value learning where
+    it had not moved when the training ended. Nothing that follows is of
     use if it is not called: in value learning, a copy that moves after its network and is never asked means that the
     target comes from the network itself. Averaged weights that only an evaluation asks are nobody's mistake.
 
     In reinforcement learning the probe also follows what networks answer without gradients to products with zeros and
     one other number. Where such a product is zero for two of three samples, the mask of episodes' ends is the wrong way
-    round: the target takes over the value of the next state just where there is none.
+    round: the target takes over the value of the next state just where there is none. In value learning, a copy that is
+    given the very batch of its network in each look values the state itself for the next one, as where a state is
+    overwritten before it is stored.
     """
     del memory
     if context.kind.name in ("value", "policy"):
@@ -80,6 +89,15 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
                 severity="warning",
                 confidence=0.85,
             )
+    for event in refuted(context, _NEXT, occasion=2) if context.kind.name == "value" else ():
+        yield refutation(
+            context,
+            event,
+            consequence="the network learns what a state is worth from the same state",
+            advice="store the state before the environment's step beside the one after it, and copy arrays that the "
+            "environment writes into",
+            metric="scalar/loss",
+        )
     for event in refuted(context, _CHECK):
         measured = event.data.get("numbers")
         told = set(measured) if isinstance(measured, dict) else set[str]()
@@ -101,6 +119,7 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
             advice = "call the update of the copy after each step of the optimizer; if it is a reference, do nothing"
         is_sure = bool(told & {"backwards", "hardly"})
         is_sure |= bool(told & {"alike", "unasked"}) and context.kind.name == "value"
+        is_sure |= "ended" in told and context.kind.name == "value"
         is_sure |= "never" in told and _has_averaged_targets(context)
         found = refutation(
             context,

@@ -7,16 +7,14 @@ import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json
 from ..context.step_context import StepContext
-from ..event_fields import number, numbers
-from ..rank_work import rank_work
+from ..event_fields import number
+from ..rank_times import slowest_of
+from ..rank_work import excess_words, is_straggling
 from ..recording import Recording, chain
 from ..rule import BACKWARD, rule
-from ..running_statistics import Floats, Streak
+from ..running_statistics import Streak
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: Share of the others' step, and seconds. Clocks and schedulers cause less (our choice: two processes that share a
-#: core differ by 20 % between exchanges); steps of a millisecond are left out.
-_SHARE, _LEAST_S = 0.3, 0.002
 _LASTING, _SPAN = 3, 6
 
 
@@ -80,37 +78,16 @@ def check(context: StepContext, memory: _StragglerState) -> Iterator[Finding]:
     exchange is left out. Look at this rank's host and its share of the data.
     """
     for event in context.events("rank_times"):
-        if number(event, "at") <= 0 or memory.is_reported:
+        slowest = slowest_of(event)
+        if number(event, "at") <= 0 or memory.is_reported or slowest is None:
             continue
-        rank, excess_s, step_s = _slowest(event)
-        is_slow = excess_s > max(_SHARE * step_s, _LEAST_S)
+        rank, excess_s, step_s = slowest
+        is_slow = bool(is_straggling(np.array(excess_s), np.array(step_s)))
         if rank != memory.slowest:
             memory.slowest, memory.streak = rank, Streak()
         if memory.streak.update(is_slow, event.step) >= _LASTING and event.step - memory.streak.since >= _SPAN:
             memory.is_reported = True
             yield _report(context, memory, rank, excess_s, step_s)
-
-
-def _slowest(event: Event) -> tuple[int, float, float]:
-    """Return the slowest rank, by how many seconds it exceeds the others' median, and the length of a step."""
-    parts = {
-        name: np.nan_to_num(np.array(numbers(event, name), dtype=np.float64))
-        for name in ("data", "forward", "backward", "optimizer", "communication")
-    }
-    count = len(parts["forward"])
-    if count < 2 or any(len(times) not in (0, count) for times in parts.values()):
-        return -1, 0.0, 0.0
-    zero = np.zeros(count)
-    full = {name: times if len(times) else zero for name, times in parts.items()}
-    communication = full.pop("communication")
-    step = full["data"] + full["forward"] + full["backward"] + full["optimizer"]
-    rank, excess_s = _ahead(rank_work(full, communication).own_s)
-    return rank, excess_s, float(np.median(step))
-
-
-def _ahead(times: Floats) -> tuple[int, float]:
-    rank = int(np.argmax(times))
-    return rank, float(times[rank] - np.median(np.delete(times, rank)))
 
 
 def _report(context: StepContext, memory: _StragglerState, rank: int, excess_s: float, step_s: float) -> Finding:
@@ -122,8 +99,7 @@ def _report(context: StepContext, memory: _StragglerState, rank: int, excess_s: 
         first_step=memory.streak.since,
         position=0,
         rank=rank,
-        explanation=f"rank {rank} needs {excess_s * 1e3:.3g} ms a step more than the others for its own work "
-        f"({excess_s / step_s:.0%} of a step), and they wait for it in every collective",
+        explanation=f"rank {rank} {excess_words(excess_s, step_s)}, and they wait for it in every collective",
         advice="check this rank's host for other processes and for a slower or throttled device; check its share of "
         "the data (longer sequences, a slow disk), and work that only it does, such as logging or evaluation",
         confidence=0.8,

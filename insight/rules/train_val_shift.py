@@ -9,12 +9,14 @@ import numpy as np
 from ...storage import ROOT_SITE, Finding
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
+from ..indicators.executable_checks import refutation, refuted, refuting_event
 from ..indicators.policy_training import SelfMadeData, small_evaluations
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..running_statistics import Window
 
 _MODEL = chain("one:Dense", "two:Dense")
+_NUMBERS = "names_have_one_number"
 #: Shift of the mean in standard deviations of the training data, factor of the spread, and deviations between batches.
 #: Our choice: augmentation alone moved means by up to 0.2 and spreads by 1.2.
 _MOVED, _STRETCHED, _STRANGE = 0.5, 1.6, 8.0
@@ -71,12 +73,16 @@ def _skip_window(lookahead: Lookahead, memory: _TrainValShiftState) -> SkipWindo
 @rule(
     "train-val-shift",
     needs=("batch", "batch/eval"),
+    triggers=("batch", "batch/eval", "event/check"),
     phase=FORWARD,
     skip_window=_skip_window,
     memory=_TrainValShiftState,
     warm_up=_LASTING,
     is_optional=True,
     fires_on=(
+        Recording(
+            structure=_MODEL, events=(refuting_event(_NUMBERS, "'red' is 3 in train.vocab and 2 in test.vocab"),)
+        ),
         Recording(_both((0.0, 1.0), (0.5, 0.25)), _MODEL),
         Recording(_both((0.0, 1.0), (1.5, 1.0)), _MODEL),
     ),
@@ -93,7 +99,20 @@ def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding
     training batches and requires 8 of the deviations between them, so small batches do not count as a shift. A policy's
     own answers, and forwards of less than half a batch, are no validation. Only first and second moments are compared,
     so a shift that keeps both is not seen. Apply the same preprocessing to both.
+
+    As the first evaluation begins, variables that are called `train...` and `test...` are compared: where both hold a
+    vocabulary or an index of classes under one name, a name must have one number in both.
     """
+    for event in refuted(context, _NUMBERS):
+        yield refutation(
+            context,
+            event,
+            consequence="the model gets other numbers in an evaluation than it has learned",
+            advice="build the vocabulary or the index of classes once, from the training data, and give it to both",
+            metric="",
+            severity="warning",
+            confidence=0.9,
+        )
     memory.self_made.learn(context)
     training, evaluation = _row(context.table("batch")), _row(context.table("batch/eval"))
     if training is not None:

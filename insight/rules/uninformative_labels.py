@@ -19,7 +19,7 @@ from ..indicators.strange_targets import JUDGE, STRANGE, strange_targets
 from ..indicators.update_stability import LastStep, Path
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
-from ..running_statistics import Floats, RobustBaseline, Streak, Window, trend
+from ..running_statistics import Floats, RobustBaseline, StepWindow, Streak, trend
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CALLED = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
@@ -65,7 +65,7 @@ class _UninformativeLabelsState:
     factor: float = 1.0
     same: Streak = field(default_factory=Streak)
     path: Path = field(default_factory=Path)
-    recent: Window = field(default_factory=lambda: Window(24))
+    recent: StepWindow = field(default_factory=lambda: StepWindow(24))
     loss: RobustBaseline = field(default_factory=RobustBaseline)
     first: float = float("nan")
     last_step: LastStep = field(default_factory=LastStep)
@@ -283,7 +283,7 @@ def _falls_far(values: Sequence[float]) -> bool:
 
 
 def _from_the_start(context: StepContext, memory: _UninformativeLabelsState, loss: float) -> Iterator[Finding]:
-    memory.recent.add(loss)
+    memory.recent.learn(context.step, loss)
     if memory.slow is not None and memory.recent.median() < _LEARNED * memory.entropy:
         words = f"the loss stood at the entropy of the labels at first, and is {memory.recent.median():.4g} by step"
         yield _withdrawn(memory.slow, context, f"{words} {context.step}")
@@ -409,7 +409,7 @@ def _from_here(context: StepContext, memory: _UninformativeLabelsState, loss: fl
             memory.above.since,
             0.7,
         )
-        is_sum = memory.anchor.called and not memory.anchor.is_one_known_loss(context)
+        is_sum = (memory.anchor.called or context.learner) and not memory.anchor.is_one_known_loss(context)
         memory.stepped = _asked(found) if is_sum else found
         yield memory.stepped
 

@@ -109,6 +109,7 @@ def _skip_window(lookahead: Lookahead, memory: _UnnormalizedInputState) -> SkipW
 
 _TERMS = "terms_have_a_share_in_the_loss"
 _SCALED = "large_inputs_are_scaled_by_the_model"
+_LIKE = "asked_networks_get_inputs_as_in_their_training"
 _COLUMNS = refuting_event(
     "input_columns_have_one_scale",
     "column 2 of x has a root mean square of 5.1e+04, column 0 one of 0.5",
@@ -129,6 +130,7 @@ _COLUMNS = refuting_event(
     fires_on=(
         Recording(structure=_MODEL, events=(_COLUMNS,)),
         Recording(_scale(*(130.0,) * 5), _MODEL),
+        Recording(structure=_MODEL, events=(refuting_event(_LIKE, "what reaches the first batch norm of teacher"),)),
         Recording(_scale(*(1e-4,) * 5), _MODEL),
         Recording(_scale(*(1.0, 1.1) * 10, 9.0, 9.1, 9.0), _MODEL),
         Recording(structure=_MODEL, events=at_two_occasions(refuting_event(_TERMS, "mse_loss makes 1e5")), steps=2),
@@ -137,6 +139,7 @@ _COLUMNS = refuting_event(
     ),
     silent_on=(
         Recording(structure=_MODEL, events=(refuting_event("input_columns_have_one_scale", "", outcome="held"),)),
+        Recording(structure=_MODEL, events=(refuting_event(_LIKE, "", outcome="held"),)),
         Recording(structure=_NORMED, events=(_COLUMNS,)),
         Recording(_scale(*(0.5,) * 5), _MODEL),
         Recording(_scale(*(130.0,) * 5), _MODEL, events=(refuting_event(_SCALED, "", outcome="held"),)),
@@ -167,6 +170,7 @@ def check(context: StepContext, memory: _UnnormalizedInputState) -> Iterator[Fin
     by the standard deviation of the training data.
     """
     yield from _columns(context, memory)
+    yield from _asked(context)
     yield from _targets(context, memory)
     yield from _scaled(context, memory)
     table = context.table("batch")
@@ -203,6 +207,21 @@ def _targets(context: StepContext, memory: _UnnormalizedInputState) -> Iterator[
                 severity="warning",
                 confidence=0.8,
             )
+
+
+def _asked(context: StepContext) -> Iterator[Finding]:
+    """Yield a finding for a network that is asked, and gets inputs of another scale than in its training."""
+    for event in refuted(context, _LIKE):
+        found = refutation(
+            context,
+            event,
+            consequence="its answers are not those that it was trained to give",
+            advice="prepare its inputs as in its own training: the same mean, deviation and order of channels",
+            metric="batch/l2_norm",
+            severity="warning",
+            confidence=0.9,
+        )
+        yield replace(found, site=str(event.data.get("subject")))
 
 
 def _scaled(context: StepContext, memory: _UnnormalizedInputState) -> Iterator[Finding]:

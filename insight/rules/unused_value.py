@@ -9,12 +9,12 @@ from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-_READ = "values_are_read"
+_READ, _USED = "values_are_read", "results_are_used"
 
 
-def _tried(outcome: str) -> Recording:
+def _tried(outcome: str, check: str = _READ) -> Recording:
     words = "mask, a value of masked_loss (train.py:41), is read by nothing"
-    return Recording(structure=_MODEL, events=(refuting_event(_READ, words, outcome=outcome, values=1),))
+    return Recording(structure=_MODEL, events=(refuting_event(check, words, outcome=outcome, values=1),))
 
 
 @rule(
@@ -23,8 +23,8 @@ def _tried(outcome: str) -> Recording:
     triggers=("event/check",),
     phase=FORWARD,
     is_optional=True,
-    fires_on=(_tried("broken"),),
-    silent_on=(_tried("held"),),
+    fires_on=(_tried("broken"), _tried("broken", _USED)),
+    silent_on=(_tried("held"), _tried("held", _USED)),
 )
 def check(context: StepContext, memory: None) -> Iterator[Finding]:
     """Report a mask, a weight, the end of an episode, a setting, a layer or an update that the program never uses.
@@ -36,15 +36,22 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     lengths, weights, ends of episodes, orders of samples, terms of a loss, settings such as `gamma` or `temperature`,
     layers that a module keeps, and functions that update, mask, clip, normalise or initialise.
 
+    The same is said of a result that is dropped: `scores.masked_fill(seen, -inf)` as a statement leaves `scores` as it
+    is, `net.state_dict().update(state)` changes a dictionary that nobody keeps, `p.data.clamp(-c, c)` clips nothing,
+    and `optimizer.step` without parentheses is no step.
+
     To tell the rule that a value is left unused on purpose, let its name begin with an underscore.
     """
     del memory
-    for event in refuted(context, _READ):
+    for event in refuted(context, _READ, _USED):
+        is_result = event.data.get("check") == _USED
         yield refutation(
             context,
             event,
             consequence="what it is for does not happen",
-            advice="use it where it belongs; if it is left over, delete it, or let its name begin with an underscore",
+            advice="assign the result, or call the form that works in place, whose name ends in an underscore"
+            if is_result
+            else "use it where it belongs; if it is left over, delete it, or let its name begin with an underscore",
             metric="",
             severity="warning",
             confidence=0.8,

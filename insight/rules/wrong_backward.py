@@ -11,7 +11,7 @@ from ..rule import BACKWARD, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CHECK, _GRAPH = "backward_is_the_derivative", "derivatives_have_a_graph"
-_SAY = "answers_in_a_loss_depend_on_what_it_trains"
+_SAY, _DRAWN = "answers_in_a_loss_depend_on_what_it_trains", "drawn_values_carry_gradients"
 _CONSTANT = "the loss adds a derivative, computed without create_graph=True, to one that was computed with it"
 _WORDS = "along a random direction of input 0 of Square, its backward gives a derivative of 1, and differences give 2"
 
@@ -34,8 +34,10 @@ _WORDS = "along a random direction of input 0 of Square, its backward gives a de
         ),
         # an action that was drawn without a gradient
         Recording(structure=_MODEL, events=(refuting_event(_SAY, "no gradient comes through it"),)),
+        Recording(structure=_MODEL, events=(refuting_event(_DRAWN, "linear gets a draw without a gradient"),)),
     ),
     silent_on=(
+        Recording(structure=_MODEL, events=(refuting_event(_DRAWN, "", outcome="held"),)),
         Recording(structure=_MODEL, events=(refuting_event(_SAY, "no gradient comes through it", outcome="held"),)),
         Recording(structure=_MODEL, events=(refuting_event(_GRAPH, _CONSTANT, is_question=0.0),)),
         Recording(structure=_MODEL, events=(refuting_event(_CHECK, "", outcome="held"),)),
@@ -58,10 +60,24 @@ def check(context: StepContext, memory: set[tuple[str, str, str]]) -> Iterator[F
     alone, a question. Weights of terms, adversarial inputs and targets made by another network are left out.
 
     Where networks have optimizers of their own, a loss may ask one in order to train the other, as an actor's asks its
-    critic. If that answer is a term of its own, which reaches no parameter that the loss trains, it does nothing.
+    critic. If that answer is a term of its own, which reaches no parameter that the loss trains, it does nothing; nor
+    does the answer of a critic whose parameters are frozen for the moment and whose input has no gradient.
+
+    A model may draw around its own answers, as a variational autoencoder draws its code. What `sample()` and
+    `torch.normal` give to a layer has no gradient, so the encoder learns nothing from what is made of it.
     """
     for event in refuted_twice(context, memory, _GRAPH):
         yield _of_a_constant(context, event)
+    for event in refuted(context, _DRAWN):
+        yield refutation(
+            context,
+            event,
+            consequence="the layers before are trained by the other terms of the loss only",
+            advice="draw with rsample(), or write mean + deviation * torch.randn_like(mean)",
+            metric="gradient/l2_norm",
+            severity="warning",
+            confidence=0.95,
+        )
     for event in refuted(context, _SAY, occasion=2):
         yield refutation(
             context,

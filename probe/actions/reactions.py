@@ -12,6 +12,7 @@ from ...storage.control_channel import ControlChannel
 from ..configuration.config import Config
 from ..configuration.reaction_settings import Reaction, pauses_of, saving
 from ..errors import ConfigError, TrainingStopped
+from ..guard import belongs_to_training
 from .attachment import Attachment, TensorSource, pause_for
 
 _log = logging.getLogger(__name__)
@@ -128,7 +129,9 @@ class Reactions:
         self._saved_at = finding.step
         try:
             self._save(reaction.keep)
-        except Exception:  # noqa: BLE001  the training must not feel that a checkpoint fails
+        except BaseException as error:
+            if belongs_to_training(error):
+                raise
             _log.exception("the checkpoint for %s at step %d failed", finding.cause, finding.step)
 
 
@@ -147,7 +150,9 @@ def _calling(function: Callable[[Finding], object]) -> Callable[[Reaction, Findi
     def call(_: Reaction, finding: Finding) -> None:
         try:
             function(finding)
-        except Exception:  # noqa: BLE001  the training must not feel that a callback fails
+        except BaseException as error:
+            if belongs_to_training(error):
+                raise
             _log.exception("the callback for %s at step %d failed", finding.cause, finding.step)
 
     return call

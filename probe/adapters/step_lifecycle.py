@@ -237,7 +237,7 @@ class StepLifecycle:
             if begins_step and (self._stale.is_away or self._view.is_away):
                 self._stale.request()
             recorder.backward_begins(loss(), is_anew=is_anew)
-        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+        except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail("loss", error)
         return True
 
@@ -286,11 +286,12 @@ class StepLifecycle:
         self._has_read_text = True
         if not self._recorder.config.checks:
             return
-        script, texts = own_sources()
-        for result in text_checks(script, texts):
-            self._recorder.event("check", "", occasion=1, **result.data())
-        if (recorded := recorded_sources(script, texts)) is not None:
-            self._recorder.event("program_text", **recorded)
+        with self._recorder.guard.quietly():
+            script, texts = own_sources()
+            if (recorded := recorded_sources(script, texts)) is not None:
+                self._recorder.event("program_text", **recorded)
+            for result in text_checks(script, texts):
+                self._recorder.event("check", "", occasion=1, **result.data())
 
     def after_step(self, optimizer: object) -> None:
         """Note that the optimizer has stepped, and close the step behind the last one."""

@@ -1,7 +1,6 @@
 """Derivatives by inputs that a loss is made of: constants where a graph is needed, and zeros everywhere."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any, Final
@@ -9,8 +8,9 @@ from typing import Any, Final
 import torch
 
 from ..aside import is_aside
+from ..guard import Guard
 from .check_result import CheckResult, broken, held
-from .function_mode import FunctionMode, plain_function
+from .function_mode import FunctionMode
 from .loss_tape import tensors_in
 from .reached_parameters import leaves_of
 
@@ -75,9 +75,9 @@ class AskedDerivatives:
     constant; and so are networks that are given one, as in a search for adversarial inputs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, guard: Guard | None = None) -> None:
         self._asked: list[_Asked] = []
-        self._tape = _UseTape()
+        self._tape = _UseTape(guard)
         self._pending: _Asked | None = None
         self._curvatures: list[tuple[Node, int, bool]] = []
 
@@ -180,8 +180,8 @@ class _UseTape(FunctionMode):
         uses: Where they are added to values with a graph.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, guard: Guard | None) -> None:
+        super().__init__(guard)
         self.uses: list[_Use] = []
         self._followed: dict[int, tuple[torch.Tensor, _Asked]] = {}
         self._calls, self._thread = 0, get_ident()
@@ -196,17 +196,12 @@ class _UseTape(FunctionMode):
         self._followed.clear()
         self.leave()
 
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        """Call the function, and note what comes of it."""
-        del types
-        options, plain = kwargs or {}, plain_function(func)
-        result = plain(*args, **options)
+    def after(
+        self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any], noted: Any, result: Any
+    ) -> None:
+        """Note what comes of a constant that is followed."""
         if self._followed and not is_aside() and get_ident() == self._thread:
-            with suppress(Exception):  # the training must not feel that the observation fails
-                self._note(getattr(plain, "__name__", ""), [*tensors_in(args), *tensors_in(dict(options))], result)
-        return result
+            self._note(getattr(function, "__name__", ""), [*tensors_in(args), *tensors_in(dict(options))], result)
 
     def _note(self, name: str, given: Sequence[torch.Tensor], result: Any) -> None:
         followed = [self._followed[id(one)][1] for one in given if id(one) in self._followed]

@@ -1,14 +1,14 @@
 """Where a target takes over the value of the next state: is it left out where an episode ends, and only there?"""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 import torch
 
 from ..aside import is_aside
+from ..guard import Guard
 from .check_result import CheckResult, broken, held
-from .function_mode import FunctionMode, plain_function
+from .function_mode import FunctionMode
 from .model_call import outputs_of
 
 BOOTSTRAP = "next_states_count_unless_an_episode_ends"
@@ -29,8 +29,8 @@ class BootstrapMasks(FunctionMode):
     section 6.1; Mnih et al. 2015, algorithm 1).
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, guard: Guard | None = None) -> None:
+        super().__init__(guard)
         self._followed: dict[int, torch.Tensor] = {}
         self.shares: list[tuple[float, int]] = []
 
@@ -44,28 +44,25 @@ class BootstrapMasks(FunctionMode):
         """Follow nothing any more."""
         self._followed.clear()
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Call the function, and look at it if it takes something that is followed."""
-        del types
-        options = kwargs or {}
-        plain = plain_function(func)
-        is_idle = not self._followed or is_aside()
-        given = [] if is_idle else [value for value in args if isinstance(value, torch.Tensor)]
+    def before(self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+        """Look at the function if it takes something that is followed."""
+        del options
+        if not self._followed or is_aside():
+            return None
+        given = [value for value in args if isinstance(value, torch.Tensor)]
         mine = [value for value in given if id(value) in self._followed]
-        if mine and len(self._followed) < _MOST:
-            if getattr(plain, "__name__", "") in _PRODUCTS and len(given) == 2 and len(mine) == 1:
-                with suppress(Exception):
-                    self._look(mine[0], next(value for value in given if value is not mine[0]))
-            result = plain(*args, **options)
-            self._followed.update((id(tensor), tensor) for tensor in _made(result) if not tensor.requires_grad)
-            return result
-        return plain(*args, **options)
+        if not mine or len(self._followed) >= _MOST:
+            return None
+        if getattr(function, "__name__", "") in _PRODUCTS and len(given) == 2 and len(mine) == 1:
+            self._look(mine[0], next(value for value in given if value is not mine[0]))
+        return mine
+
+    def after(
+        self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any], noted: Any, result: Any
+    ) -> None:
+        """Follow what was made of it."""
+        del function, args, options, noted
+        self._followed.update((id(tensor), tensor) for tensor in _made(result) if not tensor.requires_grad)
 
     def _look(self, value: torch.Tensor, factor: torch.Tensor) -> None:
         count = factor.numel()

@@ -1,7 +1,7 @@
 """What a bounded function such as tanh cannot reach: targets beyond its range, and data to be imitated."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final
 
@@ -32,12 +32,22 @@ class NetworkCall:
         given: The first tensor that it was given, if it is one of real numbers.
         outputs: What it returned, with graphs where it has them.
         version: How often the first tensor had been written to.
+        conditions: Copies of the labels behind the first argument.
+        is_taught: Whether gradients were enabled.
+        is_frozen: Whether it has parameters, and none needed a gradient.
+        takes_gradient: Whether a tensor that it was given has a gradient.
+        signs: By which all of its answers enter the losses whose backward passes have begun; extended.
     """
 
     site: str
     given: torch.Tensor | None
     outputs: tuple[torch.Tensor, ...]
     version: int = 0
+    conditions: tuple[torch.Tensor, ...] = ()
+    is_taught: bool = False
+    is_frozen: bool = False
+    takes_gradient: bool = False
+    signs: list[int] = field(default_factory=list)
 
 
 def targets_can_be_reached(

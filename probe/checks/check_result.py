@@ -1,6 +1,6 @@
 """What an executable check found: a claim about this run, and the counterexample if the claim is broken."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ...storage.records import Json
@@ -20,6 +20,7 @@ class CheckResult:
         counterexample: What contradicts it, or why it could not be decided; empty where it holds.
         numbers: Measured values.
         subject: The input, column or parameter that the claim is about; empty for the whole model.
+        where: The module of the model that is at fault; empty for the model itself, or where that is not known.
     """
 
     check: str
@@ -28,6 +29,11 @@ class CheckResult:
     counterexample: str = ""
     numbers: dict[str, float] = field(default_factory=dict)
     subject: str = ""
+    where: str = ""
+
+    def at(self, where: str) -> "CheckResult":
+        """Return the result with the module that is at fault."""
+        return replace(self, where=where)
 
     def data(self) -> dict[str, Json]:
         """Return the fields of the event `check`."""
@@ -39,6 +45,7 @@ class CheckResult:
             "counterexample": self.counterexample,
             "numbers": numbers,
             "subject": self.subject,
+            **({"where": self.where} if self.where else {}),
         }
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from .check_result import CheckResult, broken, held
-from .model_call import ModelCall
+from .model_call import ModelCall, input_words
 
 VARIES = "inputs_vary"
-_CLAIM = "the input {name} has more than one value"
+_CLAIM = "{input} has more than one value"
 #: Samples of a batch, rows of a table, and columns or channels, from which on or up to which a constant is looked for.
 #: Wider tables have empty columns as pictures have empty corners. Our choice.
 _FEWEST, _FEWEST_ROWS, _MOST_COLUMNS, _MOST_CHANNELS, _SMALLEST = 8, 16, 32, 8, 4
@@ -57,10 +57,10 @@ def _is_of_samples(values: torch.Tensor) -> bool:
 def _of_samples(name: str, before: torch.Tensor, now: torch.Tensor, is_noise: bool) -> CheckResult:
     first = now.reshape(-1)[0]
     if not bool((now == first).all()) or not bool((before == first).all()):
-        return held(VARIES, _CLAIM.format(name=name), subject=name)
+        return held(VARIES, _CLAIM.format(input=input_words(name)), subject=name)
     words = f"{name} {tuple(now.shape)} is {float(first):.4g} for every sample, in the batches of two steps"
     numbers = {"value": float(first), "samples": float(len(now)), "noise": float(is_noise)}
-    return broken(VARIES, _CLAIM.format(name=name), words, subject=name, **numbers)
+    return broken(VARIES, _CLAIM.format(input=input_words(name)), words, subject=name, **numbers)
 
 
 def _may_be_constant(values: torch.Tensor, others: Sequence[torch.Tensor], is_noise: bool) -> bool:
@@ -89,7 +89,7 @@ def _of_columns(name: str, before: torch.Tensor, now: torch.Tensor) -> CheckResu
         return None
     found = [at for at in same.nonzero().reshape(-1).tolist() if not is_table or float(both[at, 0]) == 0.0]
     if not found:
-        return held(VARIES, _CLAIM.format(name=name), subject=name)
+        return held(VARIES, _CLAIM.format(input=input_words(name)), subject=name)
     what = "column" if is_table else "channel"
     value = float(both[found[0], 0])
     words = (
@@ -97,7 +97,13 @@ def _of_columns(name: str, before: torch.Tensor, now: torch.Tensor) -> CheckResu
         f"and {columns - int(same.sum())} other {what}s vary"
     )
     return broken(
-        VARIES, _CLAIM.format(name=name), words, subject=name, value=value, columns=len(found), first=found[0]
+        VARIES,
+        _CLAIM.format(input=input_words(name)),
+        words,
+        subject=name,
+        value=value,
+        columns=len(found),
+        first=found[0],
     )
 
 
@@ -108,7 +114,14 @@ def _varies(tensor: torch.Tensor) -> bool:
 def _is_noise(target: torch.Tensor, data: Sequence[torch.Tensor]) -> bool:
     """Return whether a target of an input's shape is normal noise, and not an input itself."""
     alike = [tensor for tensor in data if tensor.shape == target.shape]
-    if not alike or target.numel() < _DRAWS or any(torch.equal(tensor, target.to(tensor)) for tensor in alike):
+    if not alike or any(torch.equal(tensor, target.to(tensor)) for tensor in alike):
+        return False
+    return is_normal_noise(target)
+
+
+def is_normal_noise(target: torch.Tensor) -> bool:
+    """Return whether numbers pass for draws from the standard normal distribution, by their first four moments."""
+    if target.numel() < _DRAWS:
         return False
     sample = target.detach().reshape(-1)[:_MOST].double()
     error = float(len(sample)) ** -0.5

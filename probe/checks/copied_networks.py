@@ -23,6 +23,8 @@ _MOVED: Final = 1e-3
 _ALIKE, _LATE = 3, 3
 #: Looks at which a copy that is kept up to date must not have been called.
 _UNASKED: Final = 3
+#: Steps from which on a copy that never moved is told as the training ends. Our choice.
+_LONG: Final = 200
 #: Relative error within which all elements were moved by one share of the way.
 _SAME: Final = 1e-2
 
@@ -108,6 +110,22 @@ class CopyHistory:
             return None
         numbers = {"moved": gone, "network_moved": way, "looks": float(self.looks)}
         return self._told(gone, way, numbers)
+
+    def at_the_end(self, copy: torch.Tensor, network: torch.Tensor, steps: int) -> CheckResult | None:
+        """Return that a copy, which the training asked, has not moved until the training's end.
+
+        Args:
+            copy, network: Samples of both as the training ends, after so many steps.
+        """
+        gone = float((copy - self.first_copy).norm())
+        way = float((network - self.first_network).norm())
+        is_used = self.calls > 0 and self.calls == self.looks - self.unasked
+        if gone > 0.0 or self.pulled or not is_used or steps < _LONG or way < _MOVED * float(self.first_network.norm()):
+            return None
+        claim = _CLAIM.format(copy=self.copy, network=self.network)
+        words = f"{self.copy}, a copy of {self.network}, has not moved in {steps} steps, until the training ended"
+        numbers = {"never": 1.0, "ended": 1.0, "moved": gone, "network_moved": way}
+        return broken(FOLLOWS, claim, words, subject=self.copy, **numbers)
 
     def _told(self, gone: float, way: float, numbers: dict[str, float]) -> CheckResult | None:
         claim = _CLAIM.format(copy=self.copy, network=self.network)

@@ -11,8 +11,10 @@ from .check_result import CheckResult
 from .clamped_values import CLAMPS, clamps_leave_values_free
 from .copy_tape import Noted, noted_calls
 from .dependence import inputs_are_used, outputs_differ, samples_are_independent
+from .drawn_values import drawn_values_carry_gradients
 from .input_scales import large_inputs_reach_a_layer
 from .inverted_padding import padding_is_not_read_in_place_of_tokens
+from .lost_writes import repeated_writes_are_added_up
 from .model_probe import ModelProbe
 from .more_padding import more_padding_has_no_effect
 from .padding import ignored_tokens_end_rows, masked_positions_have_no_effect, padding_is_not_scored
@@ -47,9 +49,9 @@ def checks_of_a_copy(
     dropout = probe.dropouts.result()
     if dropout is not None and not probe.holds_functions():
         yield dropout
-    repeatable = answers_are_repeatable(probe)
-    if repeatable is not None:
-        yield repeatable
+    for result in (answers_are_repeatable(probe), drawn_values_carry_gradients(probe)):
+        if result is not None:
+            yield result
     yield from large_inputs_reach_a_layer(probe)
     yield from inputs_are_used(probe)
     yield from _of_its_functions(probe)
@@ -120,8 +122,7 @@ def _of_its_functions(probe: ModelProbe) -> Iterator[CheckResult]:
     samples = {len(tensor) for tensor in probe.call.tensors().values() if tensor.dim()}
     yield axes_are_not_exchanged_by_reshaping(shapes, samples)
     clamped = clamps_leave_values_free([call for call in calls if call.name in CLAMPS])
-    if clamped is not None:
-        yield clamped
+    yield from (result for result in (clamped, repeated_writes_are_added_up(probe)) if result is not None)
 
 
 def _reshaped(calls: Iterable[Noted]) -> Iterator[tuple[torch.Size, torch.Size]]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import torch
 
-from .function_mode import FunctionMode, plain_function
+from .function_mode import FunctionMode
 from .model_probe import ModelProbe
 
 #: Calls that are noted; a model that makes more of them makes the same ones again.
@@ -55,23 +55,15 @@ class _Tape(FunctionMode):
         super().__init__()
         self._names, self.noted = names, list[Noted]()
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Call the function, and note it where it is one of these."""
-        del types
-        plain, options = plain_function(func), kwargs or {}
-        result = plain(*args, **options)
-        name = getattr(plain, "__name__", "")
+    def after(
+        self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any], noted: Any, result: Any
+    ) -> None:
+        """Note the function where it is one of these."""
+        name = getattr(function, "__name__", "")
         is_wanted = name in self._names and len(self.noted) < _MOST and len(args) > 0
         if is_wanted and _is_activation(args[0]) and _is_activation(result):
             others: dict[Any, Any] = dict(enumerate(args[1:], 1)) | dict(options)
             self.noted.append(Noted(name, args[0], others, result))
-        return result
 
 
 def _is_activation(value: Any) -> bool:

@@ -5,13 +5,15 @@ from collections.abc import Iterator
 import torch
 
 from .check_result import CheckResult, broken, held, undecided
+from .model_call import input_words
 from .model_probe import ModelProbe, NotAnswered
+from .origin import beginning_of, end_of, rows_but_the_first
 
 IGNORED, MIXED, ALIKE = "input_is_used", "samples_are_independent", "outputs_differ"
 COLUMNS = "columns_are_used"
 #: The axis of columns or channels in tensors of so many axes.
 _COLUMN_AXIS = {2: 1, 3: 2, 4: 1}
-_USED = "the output depends on the input {name}"
+_USED = "the output depends on {input}"
 _APART = "the output of a sample does not depend on the other samples of its batch"
 _DIFFER = "the model gives different outputs for different samples"
 #: Spread between samples over the size of the output below which all outputs are the same. Our choice.
@@ -28,7 +30,7 @@ def inputs_are_used(probe: ModelProbe) -> Iterator[CheckResult]:
     for name, tensor in probe.call.tensors().items():
         if not _varies(tensor):
             continue
-        claim = _USED.format(name=name)
+        claim = _USED.format(input=input_words(name))
         try:
             has_moved = any(probe.has_moved(probe.answers({name: other}), at_all=True) for other in _others(tensor))
         except NotAnswered as reason:
@@ -43,7 +45,7 @@ def inputs_are_used(probe: ModelProbe) -> Iterator[CheckResult]:
                 f"with other values of {name} {tuple(tensor.shape)}, every element of the output is the same",
                 subject=name,
                 elements=tensor.numel(),
-            )
+            ).at(end_of(probe, {name: next(_others(tensor))}))
 
 
 def columns_are_used(probe: ModelProbe) -> Iterator[CheckResult]:
@@ -56,7 +58,7 @@ def columns_are_used(probe: ModelProbe) -> Iterator[CheckResult]:
         axis = _COLUMN_AXIS.get(tensor.dim())
         if axis is None or not tensor.is_floating_point() or tensor.shape[0] < _FEWEST or tensor.shape[axis] < 2:
             continue
-        claim = f"the output depends on every column of the input {name}"
+        claim = f"the output depends on every column of {input_words(name)}"
         try:
             result = _columns_tried(probe, name, tensor, axis, claim)
         except NotAnswered as reason:
@@ -122,7 +124,7 @@ def samples_are_independent(probe: ModelProbe, samples: int | None, *, is_batche
                 moved=len(others),
                 samples=shared,
                 difference=float(move[others[0]].max()),
-            )
+            ).at(beginning_of(probe, _first_replaced(tensors, shared), rows_but_the_first(shared)))
     return held(MIXED, _APART, samples=shared) if moves else None
 
 

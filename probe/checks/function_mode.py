@@ -1,23 +1,68 @@
 """A mode on torch's stack that sees the functions a program calls, and can be taken off again at any time."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType, FunctionType
 from typing import Any, Final
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ..guard import Guard
+
 #: Modules whose functions may be replaced by ones that report their calls.
 _WATCHED: Final = ("torch.nn.functional", "torch.autograd", "torch.nn.utils.clip_grad")
 
 
 class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped where it is not installed
-    """Lies on torch's stack between `begin` and `leave`; a subclass sees each function and calls it as it is."""
+    """Lies on torch's stack between `begin` and `leave`, and calls each function as it is.
 
-    def __init__(self) -> None:
+    A subclass looks at the calls, in `before` and `after`.
+
+    Args:
+        guard: Takes what they raise, after which the mode looks no more; without one it is raised, which is for calls
+            of our own.
+    """
+
+    def __init__(self, guard: Guard | None = None) -> None:
         super().__init__()
-        self._is_on_stack = False
+        self._guard, self._is_on_stack, self._has_failed = guard, False, False
+
+    def before(self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+        """Look at a function that is about to be called; what is returned is given to `after`, unless it is None."""
+        del args, options
+        return function
+
+    def after(
+        self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any], noted: Any, result: Any
+    ) -> None:
+        """Look at what the function has returned."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Call the function as it is, with the looks around it."""
+        del types
+        options, plain, noted = kwargs or {}, func, None
+        try:
+            plain = plain_function(func)
+            if not self._has_failed:
+                noted = self.before(plain, args, options)
+        except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self._failed(error)
+        result = plain(*args, **options)
+        if noted is not None:
+            try:
+                self.after(plain, args, options, noted, result)
+            except BaseException as error:  # noqa: BLE001  as above
+                self._failed(error)
+        return result
+
+    def _failed(self, error: BaseException) -> None:
+        if self._guard is None:
+            raise error
+        self._has_failed = True
+        self._guard.check_failed(error)
 
     def leave(self) -> bool:
         """Take the mode off torch's stack, if it lies on top; return whether it is off."""

@@ -6,14 +6,14 @@ from contextlib import suppress
 import torch
 
 from .check_result import CheckResult, broken, held
-from .model_call import ModelCall
+from .model_call import ModelCall, input_words
 from .model_probe import ModelProbe, NotAnswered
 
 SCALES, SCALED = "input_columns_have_one_scale", "large_inputs_are_scaled_by_the_model"
-_SCALED = "the model scales its large input {name} itself"
+_SCALED = "the model scales {input}, which is large, itself"
 #: Root mean square of a large input, and share of it from which what a layer is given has been scaled. Our choice.
 _LARGE_INPUT, _SHRUNK = 10.0, 0.5
-_CLAIM = "the columns of the input {name} have scales within a factor of {ratio:g}"
+_CLAIM = "the columns of {input} have scales within a factor of {ratio:g}"
 #: Ratio of the root mean squares of two columns. Standardised columns differ by little; raw counts beside shares differ
 #: by this much (LeCun et al. 1998, "Efficient BackProp", section 4.3; the limit is our choice).
 _RATIO, _LARGE = 1e3, 30.0
@@ -36,7 +36,7 @@ def columns_have_one_scale(call: ModelCall) -> Iterator[CheckResult]:
         scale = scale.where(varying, scale.new_full((), float("nan")))
         largest, smallest = _extreme(scale, largest=True), _extreme(scale, largest=False)
         ratio = float(scale[largest] / scale[smallest])
-        claim = _CLAIM.format(name=name, ratio=_RATIO)
+        claim = _CLAIM.format(input=input_words(name), ratio=_RATIO)
         numbers = {"largest": float(scale[largest]), "smallest": float(scale[smallest]), "ratio": ratio}
         if ratio > _RATIO and numbers["largest"] > _LARGE:
             words = (
@@ -61,7 +61,7 @@ def large_inputs_reach_a_layer(probe: ModelProbe) -> Iterator[CheckResult]:
     if not given:
         return
     for name, size in large.items():
-        claim, largest = _SCALED.format(name=name), max(given)
+        claim, largest = _SCALED.format(input=input_words(name)), max(given)
         is_scaled = largest < _SHRUNK * size and largest < _LARGE_INPUT
         if is_scaled or probe.is_blind_to_scale(name):
             yield held(SCALED, claim, subject=name, size=size, largest=largest)

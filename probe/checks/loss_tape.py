@@ -11,9 +11,10 @@ from typing import Any, Final
 import torch
 
 from ...storage.records import Json
-from ..aside import aside, is_aside
+from ..aside import checking, is_aside
+from ..guard import Guard
 from .check_result import CheckResult
-from .function_mode import FunctionMode, plain_function
+from .function_mode import FunctionMode
 from .model_call import outputs_of
 from .reshaped_axes import RESHAPES, axes_are_not_exchanged_by_reshaping
 
@@ -85,8 +86,8 @@ class LossTape(FunctionMode):
     computes another value for it. It records only what depends on an output. Data that enter are copied as they were.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, guard: Guard | None = None) -> None:
+        super().__init__(guard)
         self._kept: list[torch.Tensor] = []  # their numbers are free for others once they are gone
         self._numbers: dict[int, int] = {}
         self._values: dict[int, torch.Tensor] = {}
@@ -135,30 +136,27 @@ class LossTape(FunctionMode):
         self._kept.clear()
         self._numbers.clear()
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Call the function, and note the call."""
-        del types
-        options = kwargs or {}
-        plain = plain_function(func)
+    def before(self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+        """Note what the function is called with."""
         if self._reason or self._is_paused or is_aside():
-            return plain(*args, **options)
-        noted = self._noted(plain, args, options)
-        result = plain(*args, **options)
-        if getattr(plain, "__name__", "") in RESHAPES and len(self._shapes) < _MOST_CALLS:
+            return None
+        return (self._noted(function, args, options),)
+
+    def after(
+        self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any], noted: Any, result: Any
+    ) -> None:
+        """Note the call."""
+        if getattr(function, "__name__", "") in RESHAPES and len(self._shapes) < _MOST_CALLS:
             self._shapes.append((args[0].shape, result.shape))
-        if noted is not None and not (self._reason or self._is_paused):
-            self._note(plain, *noted, result)
-        return result
+        if noted[0] is not None and not (self._reason or self._is_paused):
+            before, options_before = noted[0]
+            self._note(function, before, options_before, result)
 
     def _noted(self, function: Callable[..., Any], args: Any, options: Any) -> tuple[Any, Any] | None:
         """Return the arguments with slots, before the function may change them; None if none depends on an output."""
         if not _depends(args, self._numbers) and not _depends(options, self._numbers):
+            return None
+        if _communicates(function):  # never again; a loss that depends on it cannot be computed anew, which is noticed
             return None
         if len(self._calls) >= _MOST_CALLS:
             self._reason = f"more than {_MOST_CALLS} functions lie between the outputs and the loss"
@@ -193,7 +191,7 @@ class LossTape(FunctionMode):
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
             raise NotRecorded(f"the loss uses a {type(tensor).__name__}")
         number = self._number(tensor)
-        with aside(), torch.no_grad():
+        with checking(), torch.no_grad():
             self._values[number] = tensor.detach().clone()
         return number
 
@@ -225,7 +223,7 @@ class LossTape(FunctionMode):
         if self._reason:
             raise NotRecorded(self._reason)
         groups = self._outputs if len(self._outputs) < 2 else [*self._outputs, [*chain(*self._outputs)]]
-        with torch.random.fork_rng([]), aside(), torch.no_grad():
+        with torch.random.fork_rng([]), checking(), torch.no_grad():
             for number, given in self._roots:
                 began = time.thread_time()
                 loss = self._loss(number, {})
@@ -264,6 +262,12 @@ class LossTape(FunctionMode):
             return float(values[root])
         except Exception as error:
             raise NotRecorded(f"computed again, the loss raised {type(error).__name__}: {error}") from error
+
+
+def _communicates(function: Callable[..., Any]) -> bool:
+    """Return whether a function exchanges tensors with other processes."""
+    module = getattr(function, "__module__", None) or ""
+    return module.startswith("torch.distributed") or "c10d" in module
 
 
 def _depends(value: Any, numbers: Mapping[int, int]) -> bool:

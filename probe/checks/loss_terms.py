@@ -9,7 +9,7 @@ from .check_result import CheckResult, broken, held
 from .reached_parameters import leaves_behind
 
 SAY = "answers_in_a_loss_depend_on_what_it_trains"
-_CLAIM = "networks that a loss asks pass a gradient on to the one that it trains"
+CLAIM = "networks that a loss asks pass a gradient on to the one that it trains"
 #: Terms that are told apart. Our choice.
 _MOST_TERMS: Final = 64
 #: Nodes through which a gradient passes without regard to the value.
@@ -61,8 +61,8 @@ class LossTerms:
                         f"the loss that trains {taught} adds an answer of {asked}, which does not depend on {taught}: "
                         "no gradient comes through it"
                     )
-                    return broken(SAY, _CLAIM, words, subject=asked)
-        return held(SAY, _CLAIM) if has_several else None
+                    return broken(SAY, CLAIM, words, subject=asked)
+        return held(SAY, CLAIM) if has_several else None
 
 
 def _has_own_loss(term: frozenset[int], trained: frozenset[int], every: list[frozenset[int]]) -> bool:

@@ -53,6 +53,12 @@ class ModelCall:
         return self.names[position] if position < len(self.names) else f"argument {position}"
 
 
+def input_words(name: str) -> str:
+    """Return the input of this name in words; one that is called `input` has no other name."""
+    first, bracket, inside = name.partition("[")
+    return f"the input{bracket}{inside}" if first in ("input", "inputs") else f"the input {name}"
+
+
 def call_of(model: torch.nn.Module, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> ModelCall:
     """Return a call of this model with these arguments."""
     try:

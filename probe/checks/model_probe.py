@@ -4,6 +4,7 @@ import copy
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from itertools import chain
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -11,11 +12,13 @@ from typing import Any
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ..aside import aside, same_random_numbers
+from ..aside import checking, same_random_numbers
+from ..guard import is_ours
 from .evaluation_dropout import DropoutsSeen
+from .loss_tape import tensors_in
 from .model_call import ModelCall, outputs_of
 from .program_text.own_files import same_globals
-from .write_guard import WriteGuard
+from .write_guard import WriteGuard, WritesRefused
 
 #: Largest model whose parameters are copied, 32 MiB: the copy lives for a moment, on the training's device. Larger ones
 #: share them with their copy, which may have so many bytes of buffers. Our choice.
@@ -34,6 +37,8 @@ _ROUNDING, _TIMES_THE_NOISE = 1e-5, 10.0
 _BLIND = 0.05
 #: Elements of a collection that is searched for tensors.
 _MOST_KEPT = 1000
+#: Modules whose calls are kept.
+_MOST_PARTS = 400
 _PLAIN = (
     torch.Tensor, torch.nn.Module, str, bytes, int, float, complex, bool, type(None), list, tuple, dict, set, frozenset,
     FunctionType, MethodType, BuiltinFunctionType, type,
@@ -54,6 +59,15 @@ class NotFinite(NotAnswered):
     def __init__(self, outputs: list[torch.Tensor]) -> None:
         super().__init__("the model's output is not finite")
         self.outputs = outputs
+
+
+@dataclass(frozen=True, slots=True)
+class PartCall:
+    """The first call of a module of the copy: its name, and the tensors of its inputs and outputs."""
+
+    name: str
+    inputs: tuple[torch.Tensor, ...]
+    outputs: tuple[torch.Tensor, ...]
 
 
 class ModelProbe:
@@ -123,6 +137,15 @@ class ModelProbe:
             raise NotAnswered(f"the calls took {self._spent_s:.1f} s, more than checks may take")
         return self._answer(self.call, seed=1)
 
+    def answers_while_training(self) -> list[torch.Tensor]:
+        """Return the outputs for the same call with all modules in training mode, with gradients.
+
+        Raises:
+            NotAnswered, NotFinite: As `answers` says.
+        """
+        with _in_training(list(self._copy.modules())):
+            return self.answers({}, with_gradients=True)
+
     def slopes(self, name: str) -> torch.Tensor | None:
         """Return the gradient of the outputs, weighted at random, with respect to this input; None if there is none.
 
@@ -131,7 +154,7 @@ class ModelProbe:
         """
         value = self.call.tensors()[name].clone().requires_grad_()
         outputs = self._answer(self.call.replaced({name: value}), with_gradients=True)
-        with aside(), torch.enable_grad(), same_random_numbers(), torch.random.fork_rng([]):
+        with checking(), torch.enable_grad(), same_random_numbers(), torch.random.fork_rng([]):
             torch.manual_seed(0)
             flowing = [output for output in outputs if output.requires_grad]
             if not flowing:
@@ -140,7 +163,7 @@ class ModelProbe:
             return torch.autograd.grad(total, value, allow_unused=True)[0]
 
     def log_determinants(self, name: str, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what the second output says of the first samples, and log |det| of the first output's Jacobian.
+        """Return what the second output says of the first samples, and the Jacobians of the first output, `(N, D, D)`.
 
         Args:
             name: The input `(N, D)` of which the first output is a map.
@@ -150,10 +173,70 @@ class ModelProbe:
         """
         value = self.call.tensors()[name].clone().requires_grad_()
         mapped, said = self._answer(self.call.replaced({name: value}), with_gradients=True)[:2]
-        with aside(), torch.enable_grad():
+        with checking(), torch.enable_grad():
             rows = [torch.autograd.grad(column.sum(), value, retain_graph=True)[0] for column in mapped.unbind(1)]
-        jacobian = torch.stack(rows, 1)[:samples].double()
-        return said.detach()[:samples], torch.linalg.slogdet(jacobian)[1]
+        return said.detach()[:samples], torch.stack(rows, 1)[:samples].double()
+
+    def round_trips(self, methods: Sequence[str]) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
+        """Return, of parts that return a map of their input and one number a sample, what an inverse makes of the map.
+
+        Args:
+            methods: Names of a method that is given the mapped tensor, and returns the input, alone or first.
+
+        Returns:
+            Name of the part, its input, and the inverse's answer; parts whose inverse cannot be called so are left out.
+
+        Raises:
+            NotAnswered: The time for checks is used up.
+        """
+        calls: dict[torch.nn.Module, tuple[torch.Tensor, torch.Tensor]] = {}
+
+        def keep(module: torch.nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
+            if not isinstance(output, tuple | list) or len(output) != 2 or len(arguments) != 1:
+                return
+            given, mapped, number = arguments[0], output[0], output[1]
+            if not all(isinstance(one, torch.Tensor) for one in (given, mapped, number)):
+                return
+            if mapped.shape == given.shape and number.shape in (given.shape[:1], ()):
+                calls.setdefault(module, (given.detach(), mapped.detach()))
+
+        parts = {module: name for name, module in self._copy.named_modules() if _method_of(module, methods)}
+        with removed_after([module.register_forward_hook(keep) for module in parts]):
+            self.answers({})
+        found = []
+        for module, (given, mapped) in calls.items():
+            try:
+                with _quiet(self._device(), 0), self._guard or nullcontext():
+                    answer = getattr(module, _method_of(module, methods))(mapped)
+            except Exception as error:
+                if is_ours(error) and not isinstance(error, WritesRefused):
+                    raise
+                continue
+            first = answer[0] if isinstance(answer, tuple | list) and answer else answer
+            if isinstance(first, torch.Tensor) and first.shape == given.shape:
+                found.append((parts[module] or "the model", given.double(), first.double()))
+        return found
+
+    def calls_of_parts(self, changes: Mapping[str, torch.Tensor]) -> list[PartCall]:
+        """Return the first call of each module inside of the model, in the order in which they end.
+
+        Args:
+            changes: Tensors that replace inputs of the call.
+
+        Raises:
+            NotAnswered: The model refuses them, or the time for checks is used up.
+        """
+        names = {module: name for name, module in self._copy.named_modules() if name}
+        calls: dict[torch.nn.Module, PartCall] = {}
+
+        def keep(module: torch.nn.Module, arguments: Any, keywords: Any, output: Any) -> None:
+            if module not in calls and len(calls) < _MOST_PARTS:
+                calls[module] = PartCall(names[module], _copies_in((arguments, keywords)), _copies_in(output))
+
+        handles = [module.register_forward_hook(keep, with_kwargs=True) for module in names]
+        with removed_after(handles):
+            self.answers(changes)
+        return list(calls.values())
 
     def inputs_of_layers(self) -> list[torch.Tensor]:
         """Return what the layers with a matrix of weights are given in the call.
@@ -237,6 +320,8 @@ class ModelProbe:
         except NotAnswered:
             raise
         except Exception as error:
+            if is_ours(error) and not isinstance(error, WritesRefused):
+                raise
             raise NotAnswered(f"a copy of the model raised {type(error).__name__}: {error}") from error
         finally:
             for buffer, kept in self._buffers:
@@ -265,6 +350,17 @@ def _distance(first: torch.Tensor, second: torch.Tensor) -> float:
     return float((first - second).abs().max())
 
 
+def _copies_in(value: object) -> tuple[torch.Tensor, ...]:
+    """Return copies of the strided tensors in a value."""
+    plain = (one for one in tensors_in(value) if one.layout is torch.strided and not one.is_complex())
+    return tuple(one.detach().clone() for one in plain)
+
+
+def _method_of(module: torch.nn.Module, methods: Sequence[str]) -> str:
+    """Return the first of these names that is a method of the module's own class; empty if none is."""
+    return next((name for name in methods if callable(getattr(type(module), name, None))), "")
+
+
 @contextmanager
 def removed_after(handles: Sequence[Any]) -> Iterator[None]:
     """Remove these hooks after the block."""
@@ -290,7 +386,7 @@ def _in_training(modules: Sequence[Any]) -> Iterator[None]:
 @contextmanager
 def _quiet(device: torch.device, seed: int) -> Iterator[None]:
     devices = [device] if device.type == "cuda" else []
-    with aside(), same_random_numbers(), same_globals(), torch.random.fork_rng(devices), torch.no_grad():
+    with checking(), same_random_numbers(), same_globals(), torch.random.fork_rng(devices), torch.no_grad():
         torch.manual_seed(seed)
         yield
 
@@ -313,9 +409,11 @@ def _copy_of(model: torch.nn.Module, *, shares_parameters: bool) -> torch.nn.Mod
                 memo[id(value)] = value
             memo.update({id(tensor): tensor.detach().clone() for tensor in _kept_results(value)})
     try:
-        with aside(), torch.no_grad():
+        with checking(), torch.no_grad():
             made = copy.deepcopy(model, memo)
     except Exception as error:
+        if is_ours(error):
+            raise
         raise NotAnswered(f"the model cannot be copied: {type(error).__name__}: {error}") from error
     for module in made.modules():
         module.training = False

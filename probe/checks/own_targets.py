@@ -63,6 +63,27 @@ class TargetFit:
     others_better: float = 0.0
 
 
+def joined(fits: Sequence[TargetFit]) -> TargetFit:
+    """Return what the micro-batches of one step, of which there is one at least, say together."""
+    if len(fits) == 1:
+        return fits[0]
+    samples = sum(fit.samples for fit in fits)
+
+    def mean(name: str) -> float:
+        return float(sum(fit.samples * getattr(fit, name) for fit in fits) / samples)
+
+    return TargetFit(
+        samples,
+        mean("effect"),
+        mean("better"),
+        mean("worst"),
+        mean("best"),
+        mirrored=sum(fit.mirrored for fit in fits),
+        mirrored_better=sum(fit.mirrored_better for fit in fits),
+        others_better=sum(fit.others_better for fit in fits),
+    )
+
+
 def fit_of(name: str, prediction: Tensor, target: Tensor, options: Mapping[str, Any]) -> TargetFit | None:
     """Return the fit of one call of a loss function; None where there is nothing to compare.
 

@@ -1,10 +1,11 @@
 """Does a step make actions with positive advantage more likely? Read from the gradients of a policy's loss."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from ..guard import Guard
 from .check_result import CheckResult, broken, held
 from .loss_graph import is_of_a_choice, origin_of
 
@@ -32,9 +33,13 @@ class PolicyDirection:
     that comes to the log-probability itself is followed as well, where the choice is picked from a table of them.
 
     Policy and values may have losses of their own, differentiated one after the other in one step.
+
+    Args:
+        guard: Takes what fails during a backward pass.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, guard: Guard | None = None) -> None:
+        self._safely: Callable[..., Any] = guard or (lambda work: work)
         self._advantages: list[torch.Tensor] = []
         self._factors: list[torch.Tensor] = []
         self._choices: list[torch.Tensor] = []
@@ -56,10 +61,12 @@ class PolicyDirection:
         self._advantages += [advantage for node in nodes if (advantage := _squared_difference(node)) is not None]
         products = [node for node in nodes if node.name() == "MulBackward0"]
         weighted = [(node, found) for node in products if (found := _weighted_choice(node)) is not None]
-        self._handles += [node.register_prehook(self._hook(*found)) for node, found in weighted[:_MOST_PRODUCTS]]
+        self._handles += [
+            node.register_prehook(self._safely(self._hook(*found))) for node, found in weighted[:_MOST_PRODUCTS]
+        ]
         self._factors += [factor for _, (factor, _) in weighted[:_MOST_PRODUCTS]]
         picks = [node for node in nodes if node.name().startswith("Gather") and is_of_a_choice(node)]
-        self._handles += [node.register_prehook(self._note_choice) for node in picks[:_MOST_PRODUCTS]]
+        self._handles += [node.register_prehook(self._safely(self._note_choice)) for node in picks[:_MOST_PRODUCTS]]
 
     def result(self) -> CheckResult | None:
         """Return what the backward pass showed, and stop following it; None if it showed nothing."""

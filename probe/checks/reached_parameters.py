@@ -1,5 +1,6 @@
 """Follows a loss back to every tensor that it would train, whichever module holds it, if any does."""
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -28,18 +29,18 @@ def leaves_behind(node: Any) -> Iterator[torch.Tensor]:
             yield leaf
 
 
-def all_leaves(nodes: Iterable[Any]) -> Iterator[torch.Tensor]:
+def all_leaves(nodes: Iterable[Any], *, is_nearest_first: bool = False) -> Iterator[torch.Tensor]:
     """Yield every tensor that a backward pass through these nodes of a graph gives a gradient to."""
-    waiting = [*nodes]
+    waiting = deque(nodes)
     seen: set[object] = set()
     while waiting and len(seen) < _MOST_NODES:
-        node = waiting.pop()
+        node = waiting.popleft() if is_nearest_first else waiting.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
         leaf = getattr(node, "variable", None)
         if leaf is None:
-            waiting += [before for before, _ in node.next_functions]
+            waiting.extend(before for before, _ in node.next_functions)
         else:
             yield leaf
 
@@ -52,16 +53,21 @@ class ReachedLeaves:
 
     def keep(self, leaves: Mapping[int, torch.Tensor]) -> None:
         """Keep these leaves, and the values of their first elements."""
-        self._earlier = {key: (leaf, _values(leaf)) for key, leaf in leaves.items()}
+        self._earlier = {key: (leaf, _values(leaf)) for key, leaf in leaves.items() if _has_memory(leaf)}
 
     def resting(self, leaves: Collection[int]) -> list[torch.Tensor]:
         """Return those that are among these, by id, and have not moved since."""
-        found = [item for key, item in self._earlier.items() if key in leaves]
+        found = [item for key, item in self._earlier.items() if key in leaves and _has_memory(item[0])]
         return [leaf for leaf, values in found if torch.equal(values, _values(leaf))]
 
     def forget(self) -> None:
         """Keep nothing any more."""
         self._earlier = {}
+
+
+def _has_memory(leaf: torch.Tensor) -> bool:
+    """Return whether the values are there; those that FSDP has gathered are freed between the passes."""
+    return leaf.numel() == 0 or bool(leaf.untyped_storage().nbytes())
 
 
 def _values(leaf: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from .check_result import CheckResult, broken, held
 
 EVALUATED = "asked_networks_are_in_evaluation_mode"
-_CLAIM = "{name}, which is asked and not trained, is in evaluation mode"
+_CLAIM = "dropout and batch norms of {name}, which is asked and not trained, are in evaluation mode"
 #: Looks at which it must have been asked in training mode.
 _LOOKS: Final = 2
 
@@ -26,13 +26,14 @@ class RestingMode:
         self._looks, self._part, self._is_asked = 0, "", False
 
     def called(self, network: torch.nn.Module) -> None:
-        """Note a call, and the first part that behaves otherwise in training mode."""
-        self._is_asked = True
-        parts = (f"{site} ({type(part).__name__})" for site, part in network.named_modules() if _is_training(part))
-        self._part = next(parts, "")
+        """Note a call of a network on which its mode has an effect, and the first such part in training mode."""
+        parts = [(site, part) for site, part in network.named_modules() if _depends_on_mode(part)]
+        self._is_asked = bool(parts)
+        training = (f"{site} ({type(part).__name__})" for site, part in parts if part.training)
+        self._part = next(training, "")
 
     def look(self) -> CheckResult | None:
-        """Return what the calls of this and earlier looks tell; None where it was not called."""
+        """Return what the calls until now tell; None without calls, and where the mode has no effect."""
         if not self._is_asked:
             return None
         self._is_asked = False
@@ -47,7 +48,8 @@ class RestingMode:
         return broken(EVALUATED, claim, words, subject=self._name, looks=float(self._looks))
 
 
-def _is_training(part: torch.nn.Module) -> bool:
+def _depends_on_mode(part: torch.nn.Module) -> bool:
+    """Return whether the module answers otherwise in evaluation mode."""
     if isinstance(part, _DropoutNd):
-        return bool(part.training and part.p > 0.0)
-    return isinstance(part, _BatchNorm) and bool(part.training and part.track_running_stats)
+        return bool(part.p > 0.0)
+    return isinstance(part, _BatchNorm) and bool(part.track_running_stats)

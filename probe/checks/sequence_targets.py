@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import torch
 
 from .check_result import CheckResult, broken, held, undecided
+from .model_call import input_words
 from .model_probe import ModelProbe, NotAnswered
+from .origin import beginning_of, positions_before
 
 CAUSAL, COPIED = "no_position_sees_later_ones", "targets_are_not_the_input"
 NEXT = "targets_are_the_next_position"
@@ -61,7 +63,7 @@ def _shown(probe: ModelProbe, name: str, tensor: torch.Tensor, scored: torch.Ten
         yield broken(
             COPIED,
             _COPIED,
-            f"the targets are the input {name} {tuple(tensor.shape)}, position by position; the model needs "
+            f"the targets are {input_words(name)} {tuple(tensor.shape)}, position by position; the model needs "
             "only to copy it",
             subject=name,
             positions=tensor.shape[1],
@@ -94,8 +96,8 @@ def _late(targets: torch.Tensor, following: torch.Tensor, name: str) -> Iterator
             yield broken(
                 NEXT,
                 _NEXT,
-                f"the target of each position is the input {name} {late} positions later, and the loss never asks for "
-                "the next one",
+                f"the target of each position is {input_words(name)} {late} positions later, and the loss never asks "
+                "for the next one",
                 subject=name,
                 late=late,
             )
@@ -161,14 +163,14 @@ def _sees_later(probe: ModelProbe, name: str, tensor: torch.Tensor) -> CheckResu
                 return broken(
                     CAUSAL,
                     _CAUSAL,
-                    f"the targets are the input {name} one position later, and changing it at position {position} "
+                    f"the targets are {input_words(name)} one position later, and changing it at position {position} "
                     f"moved the output at position {felt[0]} by {float(rows[felt[0]]):.3g}",
                     subject=name,
                     changed=position,
                     first_output=felt[0],
                     difference=float(rows[felt[0]]),
                     positions=length,
-                )
+                ).at(beginning_of(probe, {name: changed}, positions_before(batch, length, position)))
     return held(CAUSAL, _CAUSAL, subject=name, positions=length, sees_its_own=sees_its_own)
 
 

@@ -2,19 +2,23 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import torch
 
+from ..guard import Guard
 from .asked_derivatives import AskedDerivatives
 from .bounded_outputs import NetworkCall, generator_can_reach_the_data, written_targets_can_be_reached
 from .check_result import CheckResult
-from .flow_checks import is_likelihood_of_a_flow
+from .flow_checks import weight_of_a_flow
+from .frozen_answers import frozen_answers
 from .judge_targets import judge_gets_two_targets
 from .loss_checks import checks_of_the_graph
 from .loss_graph import cost_of_the_best_constant, loss_is_minimised, nodes_of_loss, origin_of, targets_of_squares
+from .makers_and_judges import conditions_in, makers_and_judges, slope_signs
 from .model_call import ModelCall, outputs_of
 from .policy_direction import PolicyDirection
+from .random_numbers import generator_state
 from .score_layout import no_sample_competes_with_itself, scores_keep_their_positions
 from .term_sizes import terms_have_a_share
 
@@ -47,7 +51,7 @@ class StepSeen:
         generators: States of the host's random generator: as the step began, before its first forward, and after it.
         results: What the graphs have told.
         targets: Real numbers that outputs were compared with.
-        is_flow: Whether a loss is the likelihood of a normalising flow.
+        flow: Where a loss is the likelihood of a normalising flow, what `weight_of_a_flow` returns.
         networks: All calls of the networks, in order.
         derivatives: What was asked for by `torch.autograd.grad`.
     """
@@ -61,9 +65,15 @@ class StepSeen:
     passes: int = 0
     generators: list[bytes] = field(default_factory=list)
     targets: list[torch.Tensor] = field(default_factory=list)
-    is_flow: bool = False
+    flow: float | None = None
     networks: list[NetworkCall] = field(default_factory=list)
     derivatives: AskedDerivatives = field(default_factory=AskedDerivatives)
+
+    @classmethod
+    def under(cls, guard: Guard) -> Self:
+        """Return what is seen of a step that begins; the guard takes what fails as the training runs."""
+        policy, derivatives = PolicyDirection(guard), AskedDerivatives(guard)
+        return cls(generators=[generator_state()], policy=policy, derivatives=derivatives)
 
     def read(self, root: torch.Tensor) -> float | None:
         """Take what the graph of a loss tells; return the cost of the best constant answer, where that is known."""
@@ -84,10 +94,13 @@ class StepSeen:
         plain = [(value, target) for value, target in fits if target.is_floating_point()]
         self.targets += [target for _, target in plain if not target.requires_grad]
         self.policy.follow(nodes, plain)
-        self.is_flow |= is_likelihood_of_a_flow(root, self.outputs)
+        if self.flow is None:
+            self.flow = weight_of_a_flow(root, self.outputs)
         self.results += loss_is_minimised(root, results)
         self.results += checks_of_the_graph(root, nodes, batches, given, self.entropies)
         terms = [(loss.name, loss.result, loss.target) for loss in self.losses if loss.result is not None]
+        for call, sign in slope_signs(root, self.networks):
+            call.signs.append(sign)
         share = terms_have_a_share(root, terms)
         self.results += [share] if share is not None else []
         return cost_of_the_best_constant(nodes, self.outputs)
@@ -104,6 +117,9 @@ class StepSeen:
             told = judge_gets_two_targets(self.networks, [(loss.input, loss.only) for loss in self.losses])
             yield from () if told is None else (told,)
         yield from generator_can_reach_the_data(self.networks)
+        if len(self.networks) < MOST_CALLS:
+            yield from makers_and_judges(self.networks)
+            yield from frozen_answers(self.networks)
 
     def layouts(self) -> Iterator[CheckResult]:
         """Yield what the losses of class indices tell about the order of their arguments."""
@@ -123,9 +139,22 @@ def _origin_and_size(prediction: torch.Tensor) -> tuple[Any, int]:
     return node, count
 
 
-def network_call(site: str, arguments: tuple[Any, ...], output: Any) -> NetworkCall:
+def network_call(
+    site: str, module: torch.nn.Module, arguments: tuple[Any, ...], keywords: Any, output: Any
+) -> NetworkCall:
     """Return a call of the network at this site, with its first argument if that is a tensor of real numbers."""
     first = arguments[0] if arguments else None
     is_real = isinstance(first, torch.Tensor) and first.layout is torch.strided and first.is_floating_point()
     given = first if is_real else None
-    return NetworkCall(site, given, tuple(outputs_of(output)), 0 if given is None else given._version)
+    others = [*arguments[1:], *(keywords.values() if isinstance(keywords, dict) else ())]
+    needs = [parameter.requires_grad for parameter in module.parameters()]
+    return NetworkCall(
+        site,
+        given,
+        tuple(outputs_of(output)),
+        0 if given is None else given._version,
+        conditions=conditions_in(others),
+        is_taught=torch.is_grad_enabled(),
+        is_frozen=bool(needs) and not any(needs),
+        takes_gradient=any(isinstance(one, torch.Tensor) and one.requires_grad for one in (first, *others)),
+    )

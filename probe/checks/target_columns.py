@@ -6,11 +6,12 @@ from typing import Final
 import torch
 
 from .check_result import CheckResult, broken, held
+from .model_call import input_words
 from .model_probe import ModelProbe
 
 COLUMN, NEARLY = "targets_are_no_input_column", "targets_are_nearly_no_input_column"
-_COLUMN = "no column of the input {name} is the target itself"
-_NEARLY = "no column of the input {name} is the target up to a little noise"
+_COLUMN = "no column of {input} is the target itself"
+_NEARLY = "no column of {input} is the target up to a little noise"
 #: Samples below which nothing is said; from which a copy may be scaled, or have two values only; of these the rarer
 #: one's fewest samples, and values of another column that tell a table from a sequence of codes. Our choice; and the
 #: rounding of a copy.
@@ -37,14 +38,14 @@ def targets_in_columns(probe: ModelProbe, target: torch.Tensor, *, is_answer: bo
         if tensor.dim() < 2 or tensor.shape[0] != wanted.numel() or tensor.numel() == wanted.numel():
             continue
         columns = tensor.reshape(tensor.shape[0], -1).double()
-        claim = _COLUMN.format(name=name)
+        claim = _COLUMN.format(input=input_words(name))
         same = _copies(columns, wanted).nonzero().reshape(-1).tolist()
         one_hot = _columns_of_classes(tensor, target) if is_answer else []
         if same and (int(torch.unique(wanted).numel()) > 2 or _is_a_table(tensor, wanted)):
             yield broken(
                 COLUMN,
                 claim,
-                f"column {same[0]} of the input {name} equals the target, as it is or shifted and scaled, in all "
+                f"column {same[0]} of {input_words(name)} equals the target, as it is or shifted and scaled, in all "
                 f"{wanted.numel()} samples of the batch",
                 subject=name,
                 column=same[0],
@@ -52,7 +53,7 @@ def targets_in_columns(probe: ModelProbe, target: torch.Tensor, *, is_answer: bo
             )
         elif one_hot:
             words = (
-                f"columns {', '.join(map(str, one_hot[:8]))} of the input {name} tell the class, each one of "
+                f"columns {', '.join(map(str, one_hot[:8]))} of {input_words(name)} tell the class, each one of "
                 f"{len(one_hot)} classes, in all {wanted.numel()} samples of the batch"
             )
             yield broken(COLUMN, claim, words, subject=name, column=one_hot[0], samples=wanted.numel())
@@ -103,11 +104,13 @@ def _nearly(name: str, tensor: torch.Tensor, target: torch.Tensor) -> Iterator[C
     if len(firsts) < len(wanted):
         return
     words = (
-        f"columns {', '.join(map(str, firsts[:8]))} of the input {name} tell the class" if is_coded else
-        f"column {firsts[0]} of the input {name} is the target"
+        f"columns {', '.join(map(str, firsts[:8]))} of {input_words(name)} tell the class" if is_coded else
+        f"column {firsts[0]} of {input_words(name)} is the target"
     )  # fmt: skip
     words += f" up to noise of less than a tenth of its spread, in a batch of {len(values)} samples"
-    yield broken(NEARLY, _NEARLY.format(name=name), words, subject=name, column=firsts[0], samples=len(values))
+    yield broken(
+        NEARLY, _NEARLY.format(input=input_words(name)), words, subject=name, column=firsts[0], samples=len(values)
+    )
 
 
 def _leaves_little(columns: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

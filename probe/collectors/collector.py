@@ -100,6 +100,7 @@ class Step:
         time: What the steps' wall time is spent on.
         device_results: Where numbers of tensors on a device are asked for; None where they must be known at once.
         written: The weights that something other than a step has changed since the last step, as `update` sees it.
+        held_bytes: Returns the bytes of host memory that monitors hold in this process, as far as they are counted.
     """
 
     view: View
@@ -118,6 +119,7 @@ class Step:
     device_results: DeviceResults | None = None
     known_weights: Arrays | None = None
     written: Sequence[WrittenWeight] = ()
+    held_bytes: Callable[[], int] = int
 
     def weights(self) -> Arrays:
         """Return where the weights lie, asked of the framework once before and once after they move."""

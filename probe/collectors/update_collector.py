@@ -1,15 +1,15 @@
 """The collector of updates: how far each step moves the weights, and what else has written to them meanwhile."""
 
-import ctypes
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..device_results import DeviceResults, Future
 from ..kernels import NO_MORE, STATISTICS, Arrays, More, are_same, measure_updates, readable, table_of, values_at
+from .array_copies import CopiedArrays
 from .collector import Rows, Step, WrittenWeight, collector
 
 _NORM = STATISTICS.index("l2_norm")
@@ -75,6 +75,9 @@ class DeviceUpdates:
 
 _UPDATE_COLUMNS = len(STATISTICS) + 1
 _MIN, _MAX = (STATISTICS.index(name) for name in ("min", "max"))
+#: Bytes of a copy from which it is given back while none is needed (our choice: less is no burden, and to take the copy
+#: in new memory takes half as long again).
+_RELEASED: Final = 16 << 20
 #: Times that a run tells of weights written between two steps.
 _MOST_WRITTEN = 32
 _ITEM_BYTES = np.array([4, 8, 2, 2], np.int64)
@@ -90,13 +93,14 @@ class Update:
 
     One copy of the weights is kept. The pass that reads the weights after a step reads the copy beside them and
     refreshes it; before the next step both are compared. The copy is taken anew where they differ, where the previous
-    step was not recorded, and where weights have moved to other memory. Of several optimizers that step one after the
+    step was not recorded, and where weights have moved to other memory. On the host, a copy above 16 MB is given back
+    to the system where the next step is not recorded. Of several optimizers that step one after the
     other, each has the copy of its own weights compared before its step; what changes them before the last one has
     stepped is part of the update.
     """
 
     def __init__(self) -> None:
-        self._copies: list[NDArray[np.uint8]] = []
+        self._copies = CopiedArrays()
         self._sizes = self._codes = self._addresses = self._copied = np.empty(0, np.int64)
         self._held = np.empty(0, np.bool_)
         self._norms = np.empty(0)
@@ -104,6 +108,18 @@ class Update:
         self._known: Arrays | None = None
         self._on_device = DeviceUpdates()
         self._writes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the copies on the host."""
+        return self._copies.nbytes
+
+    def release(self) -> None:
+        """Give a large copy back to the system: updates are not due at the next step, so it would be taken anew."""
+        if self._copies.nbytes >= _RELEASED:
+            self._copies = CopiedArrays()
+            self._sizes = self._codes = self._addresses = self._copied = np.empty(0, np.int64)
+            self._known = None
 
     def prepare(self, step: Step) -> None:
         """Copy the weights unless the copy is of the end of the previous step."""
@@ -127,12 +143,10 @@ class Update:
         if step.device_results is not None:
             self._on_device.take(now.remote, step.device_results)
         if not (np.array_equal(now.sizes, self._sizes) and np.array_equal(now.codes, self._codes)):
-            self._copies = [np.empty(n, np.uint8) for n in now.sizes * _ITEM_BYTES[now.codes]]
-            self._addresses = np.array([copy.ctypes.data for copy in self._copies], np.int64)
+            self._copies = CopiedArrays((now.sizes * _ITEM_BYTES[now.codes]).tolist())
+            self._addresses = self._copies.addresses
             self._sizes, self._codes = now.sizes, now.codes
-        for place, address, copy in zip(self._addresses.tolist(), now.addresses.tolist(), self._copies, strict=True):
-            if address:
-                ctypes.memmove(place, address, copy.nbytes)
+        self._copies.take(range(now.addresses.size), now.addresses)
         self._held = now.present
         self._norms = replace(now, remote={}).statistics()[:, 0].copy()
 
@@ -160,8 +174,7 @@ class Update:
         mine = Arrays(now.addresses[places], now.sizes[places], now.codes[places])
         if are_same(mine.addresses, mine.sizes, mine.codes, self._addresses[places]):
             return
-        for row in places.tolist():
-            ctypes.memmove(int(self._addresses[row]), int(now.addresses[row]), self._copies[row].nbytes)
+        self._copies.take(places.tolist(), now.addresses)
         self._norms[places] = mine.statistics()[:, 0]
 
     def __call__(self, step: Step) -> dict[str, Rows]:

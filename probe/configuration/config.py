@@ -17,7 +17,8 @@ expected_frozen: ["embed.*"]  # sites that are not meant to learn: the diagnosis
 histograms: {every: 100, subjects: [activation, weight, gradient], bins: 64, scale: linear}   # log: an octave a bin
 statistics: [kurtosis]        # of tensors, beside the ten: sum | abs_max | kurtosis | checksum | quantiles
 routers: [{sites: ["*.gate"], top_k: 2, holds: logits, capacity_factor: 1.25}]   # whose load `router` records
-queue: {capacity: 128, when_full: block}
+queue: {capacity: 64, when_full: block}
+retention: {full: 100000, fine: 1000000, keep: 30d, max_size: 10GB}   # records in full; older runs are removed
 flight_recorder: {steps: 20, tensors: ["head"], memory: 512MB, severity: warning}   # kept, and stored if it must be
 around: {after: 50, severity: warning}   # everything at each of so many steps behind a finding; a subject may differ
 dump: {sites: ["head"], subjects: [activation, gradient], when: {windows: [[100, 110]]}, limit_gb: 10}   # whole tensors
@@ -28,7 +29,7 @@ watchpoints:                  # conditions of your own; `storage/watch_condition
   - gradient/l2_norm @ decoder.* > 10 for 3 steps
   - {when: "nan @ *", name: any NaN, severity: error, pause: true}
 on_finding: stop              # or checkpoint, skip_step, callback, pause; `reactions.py` shows how
-webhook: {url: "https://example.org/hook", severity: error, timeout_s: 5}   # gets findings in small JSON bodies
+webhook: {url: "https://example.org", severity: error, timeout_s: 5, allow_private: true}   # gets findings as JSON
 budget: 3%                    # what tensors may cost the training; they are thinned to stay below, scalars are not
 full_detail: {steps: 200, seconds: 30}   # with a budget: what is recorded whole at the start, up to one of both
 """
@@ -50,7 +51,7 @@ from ..kernels import MORE
 from .cadence import NEVER, Cadence, Schedule, as_cadence
 from .config_fields import Contradiction, Number, Section, Switch, Whole, plain
 from .reaction_settings import Reaction, Watch, WebhookSettings, as_reactions, as_watch
-from .sections import AnomalyWindow, Dump, FlightRecorder, HistogramSettings, Router
+from .sections import AnomalyWindow, Dump, FlightRecorder, HistogramSettings, RetentionSettings, Router
 
 #: Rare quantities are recorded at four more steps at the start, where most faults show.
 _EARLY = ((1, 2), (4, 4), (7, 7))
@@ -173,6 +174,7 @@ class Config(Section):
         on_finding: What the training does about findings; whatever it is, they are judged in step with the training,
             which then waits for the rules.
         webhook: Who gets the findings; the address itself is not recorded.
+        retention: What the store keeps: of a run's records, and of the runs before it.
         budget: Cost of recording tensors that is allowed, as a share of the training's own time; `"3%"` is 0.03. None
             for any. 1 is refused, for it may mean a hundredth as well as all of it.
         full_detail: The start of the training, up to so many steps or seconds, that a budget leaves alone.
@@ -205,6 +207,7 @@ class Config(Section):
     watchpoints: tuple[Annotated[Watch, BeforeValidator(as_watch), AfterValidator(_is_about_what_there_is)], ...] = ()
     on_finding: Annotated[tuple[Reaction, ...], BeforeValidator(as_reactions)] = ()
     webhook: WebhookSettings | None = None
+    retention: RetentionSettings = RetentionSettings()
     budget: Annotated[Number | None, BeforeValidator(_share)] = None
     full_detail: FullDetail = FullDetail()
 
@@ -225,6 +228,13 @@ class Config(Section):
             yield Contradiction(
                 ("dump.when", "flight_recorder"),
                 "dump: `when` is never due; leave `dump` out, or say when, as `when: {windows: [[100, 110]]}`",
+            )
+
+        if self.retention.full > self.retention.fine:
+            yield Contradiction(
+                ("retention.full", "retention.fine"),
+                f"retention: `fine` counts the records of `full` as well, so it must be no less: full is "
+                f"{self.retention.full}, fine is {self.retention.fine}",
             )
 
     def _wanted(self) -> list[str]:

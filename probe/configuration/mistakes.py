@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
@@ -209,13 +210,20 @@ def _default(path: KeyPath) -> str:
 
 
 def shortened(value: object) -> str:
-    """Format the value as JSON, which YAML reads too, strings as Python writes them; cut long values."""
+    """Format the value as JSON, which YAML reads too, strings as Python writes them; cut long values.
+
+    Of an address only scheme and host are shown: the rest of it is often a secret.
+    """
     value = plain(value)
     try:
         text = repr(value) if isinstance(value, str) else json.dumps(value, default=repr, ensure_ascii=False)
     except (TypeError, ValueError):  # keys that JSON does not allow, or a recursive value
         text = repr(value)
+    text = _SECRETS.sub(r"\1\2/...", text)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+_SECRETS: Final = re.compile(r"""(\w+://)(?:[^/@\s'"]*@)?([^/?#@\s'"]*)[/?#@][^\s'"]*""")
 
 
 #: Pydantic's marker behind a key that is wrong itself.

@@ -81,12 +81,14 @@ class WebhookSettings(Section):
 
     Args:
         severity: The least that is told.
-        timeout_s: After which a delivery is given up.
+        timeout_s: After which one try of a delivery is given up.
+        allow_private: Whether the address may be of this machine or a private network.
     """
 
     url: str = Field(pattern=r"^https?://[^\s/]+")
     severity: Severity = "warning"
     timeout_s: Number = Field(default=5.0, gt=0.0, allow_inf_nan=False)
+    allow_private: Switch = False
 
 
 class Watch(Section):

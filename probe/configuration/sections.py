@@ -1,4 +1,4 @@
-"""Sections of the configuration: histograms, dumps of whole tensors, the flight recorder, routers of experts."""
+"""Sections of the configuration: histograms, dumps, the flight recorder, retention, routers of experts."""
 
 import re
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from ...storage import Severity
+from ...storage.age import seconds_of
 from ..kernels import Bins
 from .cadence import Cadence, as_cadence
 from .config_fields import Contradiction, Number, Section, Whole
@@ -96,6 +97,26 @@ class FlightRecorder(Section):
     )
     memory: Annotated[Annotated[Whole, Field(gt=0)], BeforeValidator(_bytes)] = 512 * 10**6
     severity: Severity = "warning"
+
+
+def _seconds(value: object) -> object:
+    return seconds_of(value) if isinstance(value, str) else value
+
+
+class RetentionSettings(Section):
+    """What the store keeps: of a run's records, and of the runs before it.
+
+    Args:
+        full: So many of the newest records of a tensor stay in full resolution.
+        fine: So many of the newest stay at least in buckets of 16; older ones in buckets of 256.
+        keep: Seconds, or a text such as `30d`: runs whose last change is longer ago are removed as this one begins.
+        max_size: Bytes, or a text such as `10GB`: then the oldest runs, until the rest is no larger.
+    """
+
+    full: Whole = Field(default=100_000, ge=0)
+    fine: Whole = Field(default=1_000_000, ge=0)
+    keep: Annotated[Annotated[Number, Field(gt=0.0)] | None, BeforeValidator(_seconds)] = None
+    max_size: Annotated[Annotated[Whole, Field(gt=0)] | None, BeforeValidator(_bytes)] = None
 
 
 class AnomalyWindow(Section):

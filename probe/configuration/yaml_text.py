@@ -9,6 +9,7 @@ from typing import Final
 
 import yaml
 
+from ...storage.bounded_yaml import MOST_BYTES, BoundedLoader, TooMuchText, check_bounds
 from ..errors import ConfigError
 
 __all__ = ["DuplicateKey", "Text", "duplicate_keys", "overwritten_values", "read"]
@@ -17,7 +18,7 @@ __all__ = ["DuplicateKey", "Text", "duplicate_keys", "overwritten_values", "read
 _KINDS: Final = (".yaml", ".yml", ".json")
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(BoundedLoader):
     """Reads 1e3 as the number that it is in JSON and in YAML 1.2."""
 
 
@@ -52,21 +53,51 @@ def read(path: Path) -> Text:
     Raises:
         ConfigError: The file cannot be read, is no YAML or JSON, or holds no keys and values.
     """
+    text = _text(path)
     try:
-        text = path.read_text(encoding="utf-8")
-        data = json.loads(text) if path.suffix == ".json" else yaml.load(text, _Loader)
-    except OSError as error:
-        raise ConfigError(f"configuration {path} cannot be read: {error.strerror}; check the path") from error
+        data = _json(text) if path.suffix == ".json" else yaml.load(text, _Loader)
+        found = _with_doubled(data, text) if isinstance(data, dict) else None
     except (ValueError, yaml.YAMLError) as error:
         kind = path.suffix.lstrip(".") if path.suffix in _KINDS else "YAML"
         raise ConfigError(f"configuration {path} is not valid {kind}{_where(error)}; mend it there") from error
     if data is None:
         return _NOTHING
-    if not isinstance(data, dict):
+    if found is None:
         raise ConfigError(
             f"configuration {path} must hold keys and values, got {type(data).__name__}; write lines as `every: 10`"
         )
-    return _with_doubled(data, text)
+    return found
+
+
+def _text(path: Path) -> str:
+    """Return the whole text; a file that never ends, such as /dev/zero, is not read to its end."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        words = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"configuration {path} cannot be read: {words}; check the path") from error
+    if len(content) > MOST_BYTES:
+        raise ConfigError(
+            f"configuration {path} is larger than {MOST_BYTES >> 10} KB; a configuration holds a few settings, check "
+            f"the path"
+        )
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"configuration {path} must be text in UTF-8, got the byte 0x{content[error.start]:02x} at place "
+            f"{error.start}; save it as UTF-8, or check the path"
+        ) from error
+
+
+def _json(text: str) -> object:
+    try:
+        data = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("its values are nested too deep") from error
+    check_bounds(data)
+    return data
 
 
 def _where(error: Exception) -> str:
@@ -87,6 +118,8 @@ def _with_doubled(data: dict[str, object], text: str) -> Text:
             list(overwritten_values(root)) if found else []
         )  # all of them before constructing, which merges nodes for good
         lost = tuple({name: loader.construct_document(node)} for name, node in hidden)
+    except TooMuchText:
+        raise
     except yaml.YAMLError:  # JSON that YAML cannot read, as with `\\/`
         return Text(data)
     finally:

@@ -8,9 +8,11 @@ from typing import Final
 
 import pandas as pd
 
-from ...storage import InvalidName, Run, Store, split_metric
+from ...storage import Run, Store
+from ..errors import ImportFailed
+from .damaged_files import reading
 from .run_export import exporter, points
-from .run_import import ImportedRank, ImportedRun, ImportFailed, importer
+from .run_import import ImportedRank, ImportedRun, importer
 
 __all__ = ["COLUMNS", "has_suffix", "read_tables"]
 
@@ -40,23 +42,17 @@ def read_tables(path: Path, suffix: str, read: Callable[[Path], pd.DataFrame]) -
         run, rank = (match["run"], int(match["rank"])) if match else (file.name.removesuffix(suffix), 0)
         runs.setdefault(run, []).append((rank, file))
     for run, ranks in runs.items():
-        yield ImportedRun(run, (ImportedRank(rank, _checked(file, read)) for rank, file in sorted(ranks)))
+        parts = (ImportedRank(rank, _checked(file, read), source=str(file)) for rank, file in sorted(ranks))
+        yield ImportedRun(run, parts)
 
 
 def _checked(file: Path, read: Callable[[Path], pd.DataFrame]) -> pd.DataFrame:
-    try:
+    with reading(file, "cannot be read"):
         table = read(file)
-    except (ValueError, OSError, KeyError) as error:
-        raise ImportFailed(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
     missing = [column for column in COLUMNS[1:] if column not in table.columns]
     if missing:
         raise ImportFailed(f"{file} lacks the columns {', '.join(missing)}; expected {', '.join(COLUMNS)}")
-    try:
-        for metric in table["metric"].unique():
-            split_metric(str(metric))
-    except InvalidName as error:
-        raise ImportFailed(f"{file}: {error}") from error
-    return table.assign(site=table["site"].astype(str), metric=table["metric"].astype(str))
+    return table
 
 
 _ROWS_AT_ONCE = 200_000

@@ -15,10 +15,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 import pandas as pd
 
-from .run_import import ImportedRank, ImportedRun, ImportFailed, importer
+from ..errors import ImportFailed
+from .damaged_files import reading
+from .run_import import ImportedRank, ImportedRun, importer
 
 _DATABASE = "monitor_data.trend.db"
 _FOLDER = re.compile(r"(?P<time>.+)-rank(?P<rank>\d+)")
@@ -97,15 +100,15 @@ def read(path: Path) -> Iterator[ImportedRun]:
 
 def _from_folders(folders: list[tuple[int, Path]], notes: list[str]) -> Iterator[ImportedRank]:
     for rank, folder in folders:
-        tables = [_long(_csv(file), metric, rank, notes) for metric, file in _files(folder)]
-        yield ImportedRank(rank, pd.concat(tables, ignore_index=True))
+        tables = []
+        for metric, file in _files(folder):
+            with reading(file, "cannot be read"):
+                tables.append(_long(_csv(file), metric, rank, notes))
+        yield ImportedRank(rank, pd.concat(tables, ignore_index=True), source=str(folder))
 
 
 def _csv(file: Path) -> pd.DataFrame:
-    try:
-        table = pd.read_csv(file)
-    except (ValueError, OSError) as error:
-        raise ImportFailed(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
+    table = pd.read_csv(file, low_memory=False)
     missing = [column for column in ("vpp_stage", "name", "step") if column not in table.columns]
     if missing:
         raise ImportFailed(f"{file} lacks the columns {', '.join(missing)}, which msprobe's monitor writes")
@@ -117,15 +120,15 @@ def _from_database(file: Path, notes: list[str]) -> Iterator[ImportedRank]:
         "select t.*, g.target_name as name, g.vpp_stage, g.micro_step, m.metric_name from trend_data t "
         "join monitoring_targets g using (target_id) join monitoring_metrics m using (metric_id) where t.rank = ?"
     )
-    try:
-        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
-            for (rank,) in connection.execute("select distinct rank from trend_data order by rank").fetchall():
-                table = pd.read_sql_query(query, connection, params=(rank,))
-                groups = table.groupby("metric_name", sort=False)
-                parts = [_long(rows, str(metric), int(rank), notes) for metric, rows in groups]
-                yield ImportedRank(int(rank), pd.concat(parts, ignore_index=True))
-    except (sqlite3.DatabaseError, pd.errors.DatabaseError) as error:
-        raise ImportFailed(f"{file} is no trend database of msprobe's monitor: {error}") from error
+    with (
+        reading(file, "is no trend database of msprobe's monitor", sqlite3.Error, pd.errors.DatabaseError),
+        closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as connection,
+    ):
+        for (rank,) in connection.execute("select distinct rank from trend_data order by rank").fetchall():
+            table = pd.read_sql_query(query, connection, params=(rank,))
+            groups = table.groupby("metric_name", sort=False)
+            parts = [_long(rows, str(metric), int(rank), notes) for metric, rows in groups]
+            yield ImportedRank(int(rank), pd.concat(parts, ignore_index=True), source=str(file))
 
 
 def _long(table: pd.DataFrame, metric: str, rank: int, notes: list[str]) -> pd.DataFrame:
@@ -140,16 +143,21 @@ def _long(table: pd.DataFrame, metric: str, rank: int, notes: list[str]) -> pd.D
     index = table[["step"]].assign(micro_step=table.get("micro_step", 0), time=float("nan"), call=0)
     plain = table["name"].astype(str)
     names = plain.where(table["vpp_stage"] == 0, table["vpp_stage"].astype(str) + ":" + plain)
-    sites_and_subjects = names.map({name: _site_and_subject(name, subject or "") for name in names.unique()})
-    sites, subjects = sites_and_subjects.str[0], sites_and_subjects.str[1]
+    known = {
+        name: _site_and_subject(name, subject or "") if isinstance(name, str) else (name, subject)
+        for name in names.unique()
+    }
+    sites, subjects = names.map({name: site for name, (site, _) in known.items()}), [known[name][1] for name in names]
     parts = [
-        index.assign(site=sites, metric=subjects + "/" + _STATISTICS[name], value=pd.to_numeric(table[name], "coerce"))
+        index.assign(
+            site=sites,
+            metric=[f"{each}/{_STATISTICS[name]}" for each in subjects],
+            value=pd.to_numeric(table[name], "coerce"),
+        )
         for name in columns
     ]
-    table_of_values = (
-        pd.concat(parts, ignore_index=True) if parts else index.assign(site="", metric="", value=0.0).iloc[:0]
-    )
-    return table_of_values[table_of_values["micro_step"].notna()].astype({"step": "int64", "micro_step": "int64"})
+    values = pd.concat(parts, ignore_index=True) if parts else index.assign(site="", metric="", value=0.0).iloc[:0]
+    return values[values["micro_step"].notna()]
 
 
 def _site_and_subject(name: str, subject: str) -> tuple[str, str]:

@@ -10,9 +10,10 @@ from types import ModuleType
 import pandas as pd
 
 from ...storage import Run, Store
+from ..errors import ImportFailed
 from .csv_tables import has_suffix, read_tables
 from .run_export import RunExportError, exporter, points
-from .run_import import ImportedRun, ImportFailed, importer
+from .run_import import ImportedRun, importer
 
 _ROWS_AT_ONCE = 500_000
 

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from ...storage import Block, Histogram, Layout, Run, StepRecord, Store, nearest, split_metric
 from ...storage.records import Json
+from ..errors import ImportFailed
+from .point_columns import checked_points
 
 __all__ = ["IMPORTERS", "ImportFailed", "ImportedRank", "ImportedRun", "Importer", "import_runs", "importer", "records"]
 
@@ -31,8 +33,11 @@ def records(points: pd.DataFrame, histograms: Sequence[tuple[int, Histogram]] = 
     """
     keys = ["step", "micro_step", "site", "call", "metric"]
     table = points.drop_duplicates(keys, keep="last").sort_values(["step", "micro_step"], kind="stable")
-    parts = table["metric"].map({metric: _split(metric) for metric in table["metric"].unique()})
-    table = table.assign(subject=parts.str[0], statistic=parts.str[1])
+    parts = {metric: _split(metric) for metric in table["metric"].unique()}
+    table = table.assign(
+        subject=table["metric"].map({metric: subject for metric, (subject, _) in parts.items()}),
+        statistic=table["metric"].map({metric: statistic for metric, (_, statistic) in parts.items()}),
+    )
     moments = table.groupby(["step", "micro_step"], sort=True)["time"].max()
     steps = {moment: row for row, moment in enumerate(moments.index)}
     for step in {step for step, _ in histograms} - {step for step, _ in steps}:
@@ -143,10 +148,7 @@ def _positions(
 
 
 _RECORDS_AT_ONCE = 256
-
-
-class ImportFailed(ValueError):
-    """The path holds nothing that can be imported, or its data is damaged."""
+_HIGHEST_RANK: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,11 +158,13 @@ class ImportedRank:
     Args:
         points: Columns `step, micro_step, time, site, call, metric, value`; a row a value, in any order.
         histograms: `(step, histogram)`, in any order.
+        source: The file or folder that it comes from, for errors.
     """
 
     rank: int
     points: pd.DataFrame
     histograms: tuple[tuple[int, Histogram], ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -256,9 +260,18 @@ def _named(run: ImportedRun, name: str | None, count: int) -> str:
 
 
 def _write(store: Store, run: ImportedRun, name: str, form: str) -> Run:
-    """Write the run into the store; what was written before an error stays, marked as failed."""
+    """Write the run into the store, without empty ranks; what was written before an error stays, marked as failed."""
     run_id = None
     for part in run.ranks:
+        points = checked_points(part.points, part.source or f"run {run.name!r}")
+        if points.empty and not part.histograms:
+            run.notes.append(f"rank {part.rank}: left out, since it holds no values")
+            continue
+        if not 0 <= part.rank <= _HIGHEST_RANK:
+            raise ImportFailed(
+                f"{part.source or run.name}: a rank is a whole number from 0 to {_HIGHEST_RANK}, got {part.rank}; "
+                f"rename the file or folder"
+            )
         writer = store.begin_run(
             name,
             kind="imported",
@@ -270,7 +283,7 @@ def _write(store: Store, run: ImportedRun, name: str, form: str) -> Run:
         run_id = writer.run.id
         try:
             waiting = []
-            for record in records(part.points, part.histograms):
+            for record in records(points, part.histograms):
                 waiting.append(record)
                 if len(waiting) == _RECORDS_AT_ONCE:
                     writer.write(waiting)

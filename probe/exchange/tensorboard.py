@@ -1,11 +1,12 @@
 """TensorBoard event files: a run written as one folder a rank, and event files of any writer read back."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from google.protobuf.message import DecodeError
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.compat.proto.event_pb2 import Event as TensorBoardEvent
 from tensorboard.compat.proto.summary_pb2 import Summary
@@ -15,8 +16,9 @@ from tensorboard.util import tensor_util
 
 from ...storage import SUBJECTS, Histogram, Run, Store, display_site, metric_name
 from ..collectors.collector import COLLECTORS
+from .damaged_files import reading
 from .run_export import ExportPoint, exporter, points
-from .run_import import ImportedRank, ImportedRun, ImportFailed, importer
+from .run_import import ImportedRank, ImportedRun, importer
 
 
 @exporter("tensorboard")
@@ -92,20 +94,17 @@ def _rank(rank: int, folder: Path, only: Path | None, notes: list[str]) -> Impor
     histograms: list[tuple[int, Histogram]] = []
     left_out: set[str] = set()
     for file in [only] if only else sorted(folder.glob(_FILES)):
-        for event in _events(file):
-            for value in event.summary.value:
-                _take(event, value, points, histograms, left_out)
+        with reading(file, "is no event file of TensorBoard, or damaged; name its format, or remove it", DecodeError):
+            event = None
+            for event in EventFileLoader(str(file)).Load():  # a truncated tail ends it
+                for value in event.summary.value:
+                    _take(event, value, points, histograms, left_out)
+            if event is None and (size := file.stat().st_size):
+                raise ValueError(f"no whole event in its {size} bytes")
     if left_out:
         notes.append(f"rank {rank}: left out, since the store cannot hold them: {', '.join(sorted(left_out))}")
-    return ImportedRank(rank, pd.DataFrame(points, columns=list(_COLUMNS)), tuple(histograms))
-
-
-def _events(file: Path) -> Iterable[TensorBoardEvent]:  # protocol buffers, untyped
-    """Yield the events of a file; a truncated tail ends it."""
-    try:
-        yield from EventFileLoader(str(file)).Load()
-    except (ValueError, RuntimeError) as error:
-        raise ImportFailed(f"{file} is damaged: {error}; remove it to import the others") from error
+    source = str(only or folder)
+    return ImportedRank(rank, pd.DataFrame(points, columns=list(_COLUMNS)), tuple(histograms), source)
 
 
 def _take(
@@ -121,12 +120,25 @@ def _take(
         site, call, metric = _parsed_tag(value.tag)
         points.append((event.step, 0, event.wall_time, site, call, metric, number))
     elif plugin == "histograms":
-        table = np.asarray(tensor_util.make_ndarray(value.tensor), np.float64)
-        if len(table):
-            edges = np.append(table[:, 0], table[-1, 1])
-            drawn.append((event.step, Histogram(value.tag, "activation", edges, np.rint(table[:, 2]).astype(np.int64))))
+        drawn += [(event.step, histogram) for histogram in _histograms(value)]
     elif plugin:
         left_out.add(f"{value.tag} ({plugin})")
+
+
+def _histograms(value: Summary.Value) -> Iterator[Histogram]:
+    """Yield the histogram of a value unless it is empty; its rows are left edge, right edge and count of a bin.
+
+    Raises:
+        ValueError: The rows are none.
+    """
+    table = np.asarray(tensor_util.make_ndarray(value.tensor), np.float64)
+    if not len(table):
+        return
+    if table.ndim != 2 or table.shape[1] != 3 or not np.isfinite(table[:, 2]).all() or not (table[:, 2] >= 0).all():
+        raise ValueError(f"histogram {value.tag[:40]!r} expects rows of two edges and a count, got shape {table.shape}")
+    if table[:, 2].max() >= 2**63 or not (np.diff(edges := np.append(table[:, 0], table[-1, 1])) >= 0).all():
+        raise ValueError(f"histogram {value.tag[:40]!r} expects ascending edges and counts below 2^63")
+    yield Histogram(value.tag, "activation", edges, np.rint(table[:, 2]).astype(np.int64))
 
 
 def _parsed_tag(tag: str) -> tuple[str, int, str]:

@@ -204,6 +204,7 @@ class LossCall:
         options: `reduction` and whatever else is plain.
         target: Makes an array of what the input is compared with; None where that is not known.
         made_by: The operation that made its input, in lower case (`sigmoid`), views left out; empty where not known.
+        module: Finds the module whose parameters came last on the way to its input; likewise.
     """
 
     name: str
@@ -212,6 +213,7 @@ class LossCall:
     options: Mapping[str, Json] | None = None
     target: Callable[[], NDArray[Any]] | None = None
     made_by: str = ""
+    module: Callable[[], str] = str
 
 
 class LossFacts:
@@ -261,6 +263,7 @@ class LossFacts:
             "domain": domain,
             "columns": facts[1],
             "made_by": call.made_by or None,
+            "module": call.module() or None,
             "values": int(sample.size),
             "min": float(finite.min()) if finite.size else None,
             "max": float(finite.max()) if finite.size else None,

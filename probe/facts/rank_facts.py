@@ -1,12 +1,11 @@
-"""How ranks are compared: each posts a message per step, rank 0 reads all of them and reports the differences.
+"""How ranks are compared: each posts a message per step, rank 0 reads all of them, `rank_comparison.py` compares them.
 
 The board is a key-value store that connects the processes. No collective is called and no rank waits for another: a
 message that is not there yet is looked for again at the next step.
 """
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count
@@ -15,14 +14,18 @@ from typing import Final, ParamSpec, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...storage.records import Json
 from ..kernels.fingerprints import PROJECTIONS
 from ..quantities.step_clock import PHASES
 
 _Numbers = NDArray[np.float64]
+#: Flags of a parameter: all its elements were equal at the start; a buffer; a shard of ranks that read different data;
+#: so few bits that a small step may leave it where it is.
+CONSTANT, BUFFER, OF_DATA, COARSE = 1, 2, 4, 8
 #: Names of the times, in seconds a step.
 TIMES: Final = (*PHASES, "communication")
-_HEAD: Final = 6
+_HEAD: Final = 10
+#: Numbers of a parameter in a message.
+_TABLES: Final = 5 + 2 * PROJECTIONS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +33,6 @@ class RankMessage:
     """One rank's numbers of one step; NaN for what the rank does not know.
 
     Args:
-        structure: A number of the names that the arrays are in order of; only equal ones are compared.
         batch: Checksum of what the model was called with.
         random_state: Checksum of the generator as the forward began.
         clip: Factor by which the gradients were shortened, 1 without.
@@ -39,10 +41,18 @@ class RankMessage:
         gradients: `(n,)` checksums of the gradients that the optimizer is about to apply.
         reduced: `(n, 2)` their projections.
         local: `(n, 2)` projections of what this rank's backward passes found.
+        keys: `(n,)` one number for everything of which two ranks may hold copies: a name, a shape and, of a shard, its
+            place; buffers come behind the parameters.
+        declared: `(n,)` a number of the ranks that are said to hold copies, by a wrapper or by placements.
+        flags: `(n,)` sums of `CONSTANT`, `BUFFER`, `OF_DATA` and `COARSE`.
         written: How many weights something other than a step has changed since the last message.
+        part: A number of the part of the model that the rank holds by its placements.
+        forwards, passes: Training forwards until now, and the backward passes of the steps.
+        draws: Whether random numbers were drawn between the first forward and the step; 0 or 1.
+        settings: A number of the optimizers' options.
+        names: Of the parameters and buffers; empty where they are those of the message before.
     """
 
-    structure: float
     batch: float
     random_state: float
     clip: float
@@ -51,24 +61,36 @@ class RankMessage:
     gradients: _Numbers
     reduced: _Numbers
     local: _Numbers
+    keys: _Numbers
+    declared: _Numbers
+    flags: _Numbers
     written: float = 0.0
+    part: float = 0.0
+    forwards: float = 0.0
+    passes: float = 0.0
+    draws: float = 0.0
+    settings: float = 0.0
+    names: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         """Encode the message as bytes."""
-        head = np.array([self.structure, self.batch, self.random_state, self.clip, self.written, self.parameters.size])
-        tables = (self.parameters, self.gradients, self.reduced.reshape(-1), self.local.reshape(-1))
-        return np.concatenate([head, self.times, *tables]).astype("<f8").tobytes()
+        head = (self.batch, self.random_state, self.clip, self.written)
+        more = (self.part, self.forwards, self.passes, self.draws, self.settings, self.keys.size)
+        tables = (self.parameters, self.gradients, self.keys, self.declared, self.flags, self.reduced, self.local)
+        numbers = np.concatenate([np.array([*head, *more]), self.times, *(table.reshape(-1) for table in tables)])
+        return numbers.astype("<f8").tobytes() + "\n".join(self.names).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
         """Decode the message from bytes."""
-        numbers = np.frombuffer(data, "<f8").astype(np.float64)
-        head, count = numbers[:_HEAD].tolist(), int(numbers[_HEAD - 1])
-        cuts = np.cumsum([_HEAD, len(TIMES), count, count, PROJECTIONS * count])
-        _, times, parameters, gradients, reduced, local = np.split(numbers, cuts)
-        structure, batch, random_state, clip, written = head[: _HEAD - 1]
+        head = np.frombuffer(data, "<f8", _HEAD).tolist()
+        batch, random_state, clip, written, part, forwards, passes, draws, settings, size = head
+        count = int(size)
+        numbers = np.frombuffer(data, "<f8", _HEAD + len(TIMES) + _TABLES * count)[_HEAD:].astype(np.float64)
+        names = data[(_HEAD + numbers.size) * 8 :].decode()
+        cuts = np.cumsum([len(TIMES), count, count, count, count, count, PROJECTIONS * count])
+        times, parameters, gradients, keys, declared, flags, reduced, local = np.split(numbers, cuts)
         return cls(
-            structure=structure,
             batch=batch,
             random_state=random_state,
             clip=clip,
@@ -77,7 +99,16 @@ class RankMessage:
             gradients=gradients,
             reduced=reduced.reshape(count, PROJECTIONS),
             local=local.reshape(count, PROJECTIONS),
+            keys=keys,
+            declared=declared,
+            flags=flags,
             written=written,
+            part=part,
+            forwards=forwards,
+            passes=passes,
+            draws=draws,
+            settings=settings,
+            names=tuple(names.split("\n")) if names else (),
         )
 
 
@@ -231,122 +262,3 @@ def reduction_of(reduced: _Numbers, local: Sequence[_Numbers]) -> Reduction | No
         trusted[worst] = False
         off.append(worst)
     return Reduction(tuple(weights.tolist()), float(np.linalg.norm(rest) / size), tuple(off[:_MOST_EXCLUDED]))
-
-
-_MOST_SITES: Final = 16
-_Messages = Sequence[RankMessage | None]
-
-
-def rank_facts(step: int, messages: _Messages, sites: Sequence[str]) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield kind and data of every event that the messages of one step make.
-
-    Args:
-        messages: One a rank, None of a rank that was silent; the first is the reader's own.
-        sites: Of the parameters, in the order of the messages' arrays.
-    """
-    own = messages[0]
-    if own is None or sum(message is not None for message in messages) < 2:
-        return
-    alike = [message if message is not None and message.structure == own.structure else None for message in messages]
-    for quantity in ("parameters", "gradients"):
-        tables = [None if message is None else getattr(message, quantity) for message in alike]
-        wrote: list[Json] = [None if message is None else _json(message.written) for message in messages]
-        yield from _checksums(step, quantity, [_number(table) for table in tables], _apart(tables, sites), wrote)
-    yield from _checksums(
-        step, "local_gradients", [None if message is None else _number(message.local) for message in alike]
-    )
-    for quantity in ("batch", "random_state"):
-        yield from _checksums(step, quantity, [_finite(message, quantity) for message in messages])
-    yield from _reduction(step, alike, sites)
-    times: dict[str, Json] = {
-        name: [None if message is None else _json(message.times[at]) for message in messages]
-        for at, name in enumerate(TIMES)
-    }
-    yield "rank_times", {"at": step, **times}
-
-
-def _apart(tables: Sequence[_Numbers | None], sites: Sequence[str]) -> list[str]:
-    """Return the sites whose checksums are not the same on all ranks."""
-    known = [table for table in tables if table is not None]
-    first = known[0]
-    differs = np.any([~np.isclose(first, table, rtol=0.0, atol=0.0, equal_nan=True) for table in known], axis=0)
-    return [sites[row] for row in np.flatnonzero(differs).tolist()]
-
-
-def _checksums(
-    step: int, quantity: str, values: Sequence[float | None], apart: Sequence[str] = (), wrote: Sequence[Json] = ()
-) -> Iterator[tuple[str, dict[str, Json]]]:
-    known = [value for value in values if value is not None]
-    if len(known) < 2:
-        return
-    by_rank: list[Json] = [None if value is None else f"{int(value):014x}" for value in values]
-    yield (
-        "rank_checksums",
-        {
-            "quantity": quantity,
-            "at": step,
-            "by_rank": by_rank,
-            "is_equal": len(set(known)) == 1,
-            "odd": _odd(values),
-            "sites": list(apart[:_MOST_SITES]),
-            "wrote": list(wrote),
-        },
-    )
-
-
-def _odd(values: Sequence[float | None]) -> list[Json]:
-    """Return the ranks that differ from the most frequent value; none where no value is most frequent."""
-    counts = Counter(value for value in values if value is not None).most_common(2)
-    if len(counts) < 2 or counts[0][1] == counts[1][1]:
-        return []
-    return [rank for rank, value in enumerate(values) if value is not None and value != counts[0][0]]
-
-
-def _reduction(step: int, messages: _Messages, sites: Sequence[str]) -> Iterator[tuple[str, dict[str, Json]]]:
-    known = [message for message in messages if message is not None]
-    own = messages[0]
-    if own is None or len(known) < len(messages) or any(np.isnan(message.local).all() for message in known):
-        return
-    found = reduction_of(own.reduced / own.clip, [message.local for message in known])
-    if found is None:
-        return
-    others: list[Json] = [None] * len(known)
-    for rank, message in enumerate(known):
-        if (
-            _number(message.gradients) != _number(own.gradients)
-            and (rank_weights := _weights(message, known)) is not None
-        ):
-            others[rank] = rank_weights
-    sizes = [float(np.linalg.norm(np.nan_to_num(message.local))) for message in known]
-    yield (
-        "rank_reduction",
-        {
-            "at": step,
-            "ranks": len(messages),
-            "weights": [_json(weight) for weight in found.weights],
-            "residual": _json(found.residual),
-            "sites": [sites[row] for row in found.off],
-            "weights_elsewhere": others,
-            "local_sizes": [_json(size) for size in sizes],
-            "clip": _json(own.clip),
-        },
-    )
-
-
-def _weights(message: RankMessage, all_ranks: Sequence[RankMessage]) -> list[Json] | None:
-    found = reduction_of(message.reduced / message.clip, [other.local for other in all_ranks])
-    return None if found is None else [_json(weight) for weight in found.weights]
-
-
-def _number(table: _Numbers | None) -> float | None:
-    """Return a checksum of a table; None where none of it is known."""
-    return None if table is None or not table.size or np.isnan(table).all() else number_of(table.tobytes())
-
-
-def _finite(message: RankMessage | None, quantity: str) -> float | None:
-    value = None if message is None else float(getattr(message, quantity))
-    return value if value is not None and np.isfinite(value) else None
-
-
-def _json(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

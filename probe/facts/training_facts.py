@@ -81,7 +81,7 @@ class Facts:
         self._waits_for_sample = bool(recorder.config.causality)
         self._generators: dict[str, Json] = {}
         recorder.note_resume_point = self.note_resume_point
-        recorder.note_schedules = self.note_schedules
+        recorder.last_looks.append(self.note_schedules)
         self._guard(self._tell_random_state)
 
     def modules_changed(self) -> None:

@@ -1,5 +1,6 @@
 """Recognises the kind of a training from what it calls: losses, distributions, what is given to the model and how."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,6 +13,12 @@ _OF_CLASSES: Final = frozenset(
 _OF_NUMBERS: Final = frozenset(
     {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "gaussian_nll_loss", "poisson_nll_loss"}
 )
+#: Losses that a program may write out, in words.
+_WRITTEN: Final = {
+    "mse_loss": "a squared error, written out",
+    "l1_loss": "an absolute error, written out",
+    "nll_loss": "a negative log-likelihood, written out",
+}
 #: Steps in a row with the very same input before it is taken for all there is. Our choice.
 _SAME_STEPS: Final = 3
 #: Share of the steps in which the model answers without gradients on less than a batch: it acts. Our choice, as in the
@@ -25,6 +32,7 @@ class KindFacts:
 
     Attributes:
         losses: Loss functions that were called with gradients, and those written out: `mse_loss`, `nll_loss`.
+        written: Those of them that were written out and never called.
         functions: Other functions that were called with gradients: `logsigmoid`, `softplus`.
         drawn: Distributions of the model's output that were drawn from.
         scored: Distributions whose log-probability was differentiated for values that were drawn or given.
@@ -50,6 +58,7 @@ class KindFacts:
     """
 
     losses: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
     functions: set[str] = field(default_factory=set)
     drawn: set[str] = field(default_factory=set)
     scored: set[str] = field(default_factory=set)
@@ -141,7 +150,12 @@ def _supervised(facts: KindFacts) -> tuple[str, str]:
     if classes and facts.has_tokens:
         return "language_model", "a cross entropy has a label for every token of the input"
     if classes:
-        return "classification", f"the loss is {', '.join(sorted(classes))}"
+        return "classification", f"the loss is {_in_words(classes, facts)}"
     if numbers:
-        return "regression", f"the loss is {', '.join(sorted(numbers))}"
+        return "regression", f"the loss is {_in_words(numbers, facts)}"
     return ("other", "") if facts.steps else ("", "")
+
+
+def _in_words(losses: Iterable[str], facts: KindFacts) -> str:
+    """Return the names of these losses; what a loss is called in words where the program writes it out itself."""
+    return ", ".join(_WRITTEN.get(loss, loss) if loss in facts.written else loss for loss in sorted(losses))

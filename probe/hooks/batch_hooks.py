@@ -177,7 +177,7 @@ class BatchHooks:
         self._recorder, self._access, self._counts = recorder, access, counts
         self._before: dict[str, NDArray[np.float64]] = {}
         self._stamp, self._calls, self._evaluated = -1, 0, 0
-        self._step = -1
+        self._step = self._idle_step = -1
         self._total = self._samples = self._tokens = 0
         self._late = Totals()
         self._columns = recorder.columns(NAME)
@@ -194,23 +194,17 @@ class BatchHooks:
 
     def _before_forward(self, _module: Any, inputs: Any, keywords: Mapping[str, Any] = _NONE) -> None:
         recorder, current = self._recorder, self._recorder.current
-        if NAME not in current.due or current.is_away or is_aside():
+        if current.is_away or is_aside():
+            return
+        if NAME not in current.due:
+            if current.step != self._idle_step and not self._counts():
+                self._see_idle_evaluation(inputs, keywords)
             return
         try:
             if current.stamp != self._stamp:
-                self._stamp, self._calls, self._evaluated = current.stamp, 0, 0
-                self._total = self._samples = self._tokens = 0
-                if self._late.parts:
-                    self._late = Totals()
+                self._begin_anew(current.stamp)
             if self._counts():
-                is_single = type(inputs) is tuple and len(inputs) == 1 and not keywords
-                place = (
-                    self._access.plain(inputs[0]) if is_single and isinstance(inputs[0], self._access.kind) else None
-                )
-                if place is None or place[2] != FLOAT32 or place[1] > _WHOLE or recorder.more.flags or self._late.parts:
-                    self._see_batch(inputs, keywords)
-                else:
-                    self._see_plain(inputs[0].shape, place)
+                self._see_training(inputs, keywords)
             elif self._evaluated < _MOST_EVALUATED and not self._access.is_repeated():
                 for path, held in self._inputs(inputs, keywords):
                     if isinstance(held, DeviceInput):
@@ -218,6 +212,34 @@ class BatchHooks:
                     else:
                         self._put("batch/eval", path, self._evaluated, held)
                 self._evaluated += 1
+        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            recorder.fail(NAME, error)
+
+    def _begin_anew(self, stamp: int) -> None:
+        self._stamp, self._calls, self._evaluated = stamp, 0, 0
+        self._total = self._samples = self._tokens = 0
+        if self._late.parts:
+            self._late = Totals()
+
+    def _see_training(self, inputs: Any, keywords: Mapping[str, Any]) -> None:
+        is_single = type(inputs) is tuple and len(inputs) == 1 and not keywords
+        place = self._access.plain(inputs[0]) if is_single and isinstance(inputs[0], self._access.kind) else None
+        is_other = place is None or place[2] != FLOAT32 or place[1] > _WHOLE
+        if place is None or is_other or self._recorder.more.flags or self._late.parts:
+            self._see_batch(inputs, keywords)
+        else:
+            self._see_plain(inputs[0].shape, place)
+
+    def _see_idle_evaluation(self, inputs: Any, keywords: Mapping[str, Any]) -> None:
+        """Record the first batch of an evaluation between recorded steps; the next record, or the last, has it."""
+        recorder = self._recorder
+        self._idle_step = recorder.current.step
+        if not recorder.current.has_recorded or self._access.is_repeated():
+            return
+        try:
+            for path, held in self._inputs(inputs, keywords):
+                if isinstance(held, HostInput):
+                    self._put("batch/eval", path, 0, held)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail(NAME, error)
 

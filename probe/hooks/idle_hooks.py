@@ -48,11 +48,16 @@ class RestingHooks:
         """Register the hooks if they are needed now; remove them if they will not be for the next few steps."""
         if self._is_resting:
             if self._is_needed():
-                self._is_resting = False
-                self._handles = [put(True) for put in reversed(self._puts)]  # each before the last one
+                self.wake()
         elif not self._is_needed() and self._rests() and self._may_rest():
             self._take_off()
             self._is_resting = True
+
+    def wake(self) -> None:
+        """Register the hooks for what is about to happen, if they rest."""
+        if self._is_resting:
+            self._is_resting = False
+            self._handles = [put(True) for put in reversed(self._puts)]  # each before the last one
 
     def remove(self) -> None:
         """Remove all hooks for good."""

@@ -64,7 +64,7 @@ class InputHooks:
                 except Exception as error:  # noqa: BLE001  as above
                     recorder.fail("input_grad", error)
 
-            tensor.register_hook(see_gradient)
+            tensor.register_hook(recorder.guard(see_gradient))
 
     def _dump(self, site: str, call: int, tensor: Tensor) -> None:
         try:

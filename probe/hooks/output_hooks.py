@@ -17,15 +17,16 @@ from ..tensor_access import MOST_TENSORS, Access, Place, Tensor, Unsupported, te
 class CompiledOutputHook:
     """A hook on one output inside a compiled function: forward hooks see its values, and its gradient has no tensor."""
 
-    __slots__ = ("_access", "_recorder", "_row")
+    __slots__ = ("_access", "_recorder", "_row", "gradient")
 
     def __init__(self, recorder: Recorder, access: Access, row: Row) -> None:
         self._recorder, self._access, self._row = recorder, access, row
+        self.gradient = recorder.guard(self._see)
 
     def value(self, array: Any) -> None:
         """Ignore the value: the forward hooks record it."""
 
-    def gradient(self, array: Any) -> None:
+    def _see(self, array: Any) -> None:
         """Fill the row with the statistics of the gradient."""
         recorder, current = self._recorder, self._recorder.current
         if not (current.sees_backward and current.is_open):
@@ -249,7 +250,8 @@ class OutputHooks:
                 last.gradient_rows.append(pair.gradient_row)
             else:
                 last.gradient_rows = []
-                tensor.register_hook(partial(pair.on_gradient, current.stamp, last.gradient_rows))
+                take = recorder.guard(pair.on_gradient)
+                tensor.register_hook(partial(take, current.stamp, last.gradient_rows))
 
     def _dump(self, row: Row, tensor: Tensor) -> None:
         """Store the whole tensor, and its gradient when it comes."""
@@ -263,7 +265,7 @@ class OutputHooks:
                 if current.stamp == stamp:
                     store(recorder, access, "activation_grad", (site, call), gradient)
 
-            tensor.register_hook(take)
+            tensor.register_hook(recorder.guard(take))
 
 
 def fill(recorder: Recorder, access: Access, rows: CallRows, subject: str, row: Row, tensor: Tensor) -> None:

@@ -21,7 +21,7 @@ def watch_local_gradients(
     if recorder.config.schedule(_SUBJECT).is_ever_due:
         for name, parameter in named:
             if parameter.requires_grad:
-                yield parameter.register_hook(_LocalGradient(name, access, recorder))
+                yield parameter.register_hook(recorder.guard(_LocalGradient(name, access, recorder)))
 
 
 class _LocalGradient:
@@ -63,7 +63,7 @@ def watch_micro_batches(
     total = sum(_count(parameter) for parameter in parameters)
     stride = max(1, -(-total // _MOST)) | 1
     for parameter in parameters:
-        yield parameter.register_hook(_AddedGradient(parameter, stride, access, recorder))
+        yield parameter.register_hook(recorder.guard(_AddedGradient(parameter, stride, access, recorder)))
 
 
 def _count(parameter: Tensor) -> int:

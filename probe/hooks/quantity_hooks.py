@@ -194,7 +194,8 @@ class QuantityHooks:
                 if quantity.at == "forward":
                     take(call, tensor)
                 elif self._access.node(tensor) is not None:
-                    tensor.register_hook(self._on_gradient(quantity.name, lambda gradient: take(call, gradient)))
+                    see_gradient = self._on_gradient(quantity.name, lambda gradient: take(call, gradient))
+                    tensor.register_hook(recorder.guard(see_gradient))
                 return
 
         return self._guarded(quantity.name, see)
@@ -208,7 +209,7 @@ class QuantityHooks:
                 return
             try:
                 take(gradient)
-            except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
                 recorder.fail(name, error)
 
         return see_gradient
@@ -270,7 +271,7 @@ class QuantityHooks:
                 see(module, inputs, output)
             except Unsupported:
                 return
-            except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+            except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
                 recorder.fail(name, error)
 
         return after_forward

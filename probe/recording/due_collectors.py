@@ -164,6 +164,18 @@ class Subscribers:
 
 
 @runtime_checkable
+class Holds(Protocol):
+    """A quantity that holds much memory between steps."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of host memory that it holds."""
+
+    def release(self) -> None:
+        """Give back what is of no use, since it is not due at the step that begins."""
+
+
+@runtime_checkable
 class Prepares(Protocol):
     """A quantity that has to see the weights before they move."""
 
@@ -221,6 +233,7 @@ class Due:
         self._subscribers = Subscribers()
         self._plans: dict[frozenset[str], Plan] = {}
         self._collect: dict[str, Collect] = {n: c.build() for n, c in COLLECTORS.items() if c.build}
+        self._holders = {name: collect for name, collect in self._collect.items() if isinstance(collect, Holds)}
 
     def decide(self) -> None:
         """Write what is due into the current step, and notify the subscribers of changes."""
@@ -243,6 +256,14 @@ class Due:
         """Return the collectors that have something to do at this step; the same ones are the same object."""
         return self.agenda.due(step, anomaly)
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of host memory that collectors and the flight recorder hold."""
+        flight = self._whole.flight_records
+        tensors = None if flight is None else flight.tensors
+        held = sum(collect.held_bytes for collect in self._holders.values())
+        return held + (0 if tensors is None else tensors.held_bytes)
+
     def next_due(self, step: int) -> int:
         """Return the first step from this one on at which anything may be due."""
         return self.agenda.next_due(step)
@@ -257,6 +278,9 @@ class Due:
         if plan is None:
             plan = self._plans[due] = plan_of(due, self._collect)
         self.plan = plan
+        for name, holder in self._holders.items():
+            if name not in due:
+                holder.release()
         current = self._current
         current.due = due
         current.is_away = False

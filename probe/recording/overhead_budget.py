@@ -47,6 +47,9 @@ _AGAIN: Final = 1000
 #: Records whose writing is timed before its cost is known; what is assumed until then, as a share of what the record
 #: costs the training's thread; share of the budget that scalars alone may take. Our choice.
 _WRITTEN, _UNKNOWN, _FOR_SCALARS = 32, 0.5, 0.25
+#: Due steps in a row that are recorded whole only while nothing is left out: a comparison, or a factor of two, has
+#: fewer.
+_WHOLE_AGAIN: Final = 3
 _NEVER: Final = 1 << 62
 #: The fractional part of the golden ratio: its multiples are spread evenly over the unit interval (Knuth 1998, "The Art
 #: of Computer Programming", volume 3, section 6.4, theorem S).
@@ -203,6 +206,8 @@ class BudgetedDue(Due):
     Attributes:
         kind: What is recorded of the step in progress.
         number: Of the due step in progress, or of the last one before it, from 0.
+        first_left_out: The first step of which something was left out, to compare its cost or to save it; None since
+            every due step is recorded whole.
     """
 
     def __init__(
@@ -211,6 +216,8 @@ class BudgetedDue(Due):
         super().__init__(config, current, whole, time)
         self._budget = budget
         self.kind, self.number = Kind.FULL, -1
+        self.first_left_out: int | None = None
+        self._whole_in_a_row = 0
         self._decided = -1
         self._ahead = (-1, 1)  # the step that is recorded next, and how many due steps that is from here
         self._scalars: dict[frozenset[str], frozenset[str]] = {}
@@ -224,6 +231,7 @@ class BudgetedDue(Due):
         if step != self._decided:
             self._decided = step
             self.number += self._ahead[1] if step == self._ahead[0] else 1
+            self._note_gap(step, self._budget.kind_of(self.number))
         self.kind = self._budget.kind_of(self.number)
         if self.kind is Kind.FULL:
             return due
@@ -233,6 +241,16 @@ class BudgetedDue(Due):
         if found is None:
             found = self._scalars[due] = frozenset(name for name in due if not _is_of_tensors(name))
         return found
+
+    def _note_gap(self, step: int, kind: Kind) -> None:
+        """Note the first step of which something is left out, and forget it once nothing is."""
+        if kind is not Kind.FULL:
+            self._whole_in_a_row = 0
+            self.first_left_out = step if self.first_left_out is None else self.first_left_out
+            return
+        self._whole_in_a_row += 1
+        if self._whole_in_a_row >= _WHOLE_AGAIN:
+            self.first_left_out = None
 
     def next_due(self, step: int) -> int:
         """Return the first step from this one on of which anything may be recorded."""
@@ -258,8 +276,8 @@ class BudgetedDue(Due):
 class BudgetedRecorder(Recorder):
     """Records like `Recorder`, within the budget of its configuration.
 
-    Every decision is an event `schedule_thinned` of the run: factor, share, budget, keeps_scalars, and subjects, what
-    is recorded less often.
+    Every decision is an event `schedule_thinned` of the run: factor, share, budget, keeps_scalars, subjects, what is
+    recorded less often, and since, the first step of which something was left out, be it to compare costs.
     """
 
     def __init__(
@@ -299,7 +317,8 @@ class BudgetedRecorder(Recorder):
             and name not in self.due.agenda.off
             and (_is_of_tensors(name) or not decision.keeps_scalars)
         ]
-        self.event("schedule_thinned", **asdict(decision), subjects=thinned)
+        assert isinstance(self.due, BudgetedDue)
+        self.event("schedule_thinned", **asdict(decision), subjects=thinned, since=self.due.first_left_out)
 
 
 def _is_of_tensors(name: str) -> bool:

@@ -9,7 +9,6 @@ record of their own. After a step the record waits until the next thing happens,
 `optimizer.step()` still belong to it.
 """
 
-import logging
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ from ..configuration.reaction_settings import Refusal, refusal_of
 from ..device_results import DeviceResults, LateScalar, PendingResults, late_sum
 from ..errors import TrainingTouched
 from ..flight_recorder import splitter
+from ..guard import Guard, belongs_to_training
 from ..kernels import More
 from ..quantities.noise_scale import MicroBatches
 from ..quantities.step_clock import BACKWARD, BETWEEN, DATA, FORWARD, MONITOR, MOST_MARKS, OPTIMIZER, StepTime
@@ -33,8 +33,6 @@ from .first_step import initial_weights, report_empty_step
 from .last_loss import LastLoss
 from .row_buffers import Draft, HookRows
 from .whole_tensors import WholeTensors
-
-_log = logging.getLogger(__name__)
 
 #: Steps at which nothing is due are recorded so often: as often as a person's commands are looked for. Our choice.
 QUIET_S = 0.2
@@ -56,12 +54,14 @@ class Recorder:
         measure: `measure(address, size, code, out_address)` fills a row of statistics.
         draft, whole_tensors, device_results: Where hooks put what is no row.
         refusal: What is done about an update whose gradients are not finite.
+        guard: Takes what we raise into the training.
         last_loss: The loss of the newest idle step.
         expects_activations: Whether the model calls hooks, so that a step without activations is a fault.
         resume_points: Points of earlier runs, which the first step is compared with.
         note_resume_point: Records, with this reason, where the training stands.
-        note_schedules: Records how far the schedules of a training have come, if it does not end with this error.
+        last_looks: Called as the training ends, with the error that ends it.
         written: Returns how many records were written so far, and the processor time in seconds that it took.
+        held_bytes: Returns the bytes that monitors hold in this process.
     """
 
     def __init__(
@@ -74,6 +74,9 @@ class Recorder:
     ) -> None:
         self.config, self._emit, self._clock = config, emit, clock
         self.current = current = CurrentStep()
+        self.guard = Guard(
+            self._give_up, lambda: f"the monitor failed at step {current.step} and records nothing from here on"
+        )
         self.device_results = device_results = DeviceResults(emit, self.fail)
         self.time, self.more = StepTime(), More.of(config.statistics)
         self.measure, self._rows = self.more.kernel(), HookRows(self.more)
@@ -86,8 +89,9 @@ class Recorder:
         self.expects_activations = True
         self.resume_points: tuple[ResumePoint, ...] = ()
         self.note_resume_point: Callable[[str], None] = lambda _: None  # where no facts are recorded
-        self.note_schedules: Callable[[BaseException | None], None] = lambda _: None  # likewise
+        self.last_looks: list[Callable[[BaseException | None], None]] = []
         self.written: Callable[[], tuple[int, float]] = lambda: (0, 0.0)  # while nobody writes
+        self.held_bytes: Callable[[], int] = int  # likewise
         self.last_loss = LastLoss()
         self.due = due(config, current, whole, self.time)
         self._newest: StepRecord | None = None  # waits for what is logged after its step
@@ -219,19 +223,21 @@ class Recorder:
             event = Event(kind, self._newest.step, site, self._newest.micro_step, data)
             self._newest = replace(self._newest, events=(*self._newest.events, event))
 
-    def fail(self, name: str, error: Exception) -> None:
-        """Switch the collector off, and report that once in the log and once in the run."""
+    def fail(self, name: str, error: BaseException) -> None:
+        """Switch the collector off, and report that once in the log and once in the run.
+
+        Raises:
+            BaseException: The error itself, if it belongs to the training.
+        """
+        if belongs_to_training(error):
+            raise error
         off = self.due.agenda.off
         if name in off:
             return
         off.add(name)
         step = self.current.step
-        _log.error("collector %r failed at step %d and is switched off: %s", name, step, error, exc_info=error)
-        message = f"{type(error).__name__}: {error}"
-        if isinstance(error, TrainingTouched):
-            self.event("monitor_fault", collector=name, error=message, touched=True)
-        else:
-            self.event("monitor_fault", collector=name, error=message)
+        self.guard.tell(f"collector {name!r} failed at step {step} and is switched off", error)
+        self._report_fault(name, error)
         self.due.decide()
 
     # What the monitor asks for ----------------------------------------------------------------------------------
@@ -297,6 +303,17 @@ class Recorder:
 
     # Inside -----------------------------------------------------------------------------------------------------
 
+    def _give_up(self, error: BaseException) -> None:
+        """Have hooks record nothing any more, and report why."""
+        self.due.look_away()
+        self._report_fault("monitor", error)
+
+    def _report_fault(self, name: str, error: BaseException) -> None:
+        data: dict[str, Json] = {"collector": name, "error": f"{type(error).__name__}: {error}"}
+        if isinstance(error, TrainingTouched):
+            data["touched"] = True
+        self.event("monitor_fault", "", **data)
+
     def _record(self, blocks: list[Block], *, skipped: bool = False) -> tuple[StepRecord, PendingResults | None]:
         """Return the record of the draft with these blocks, and what a device has yet to bring; begin a new draft."""
         current, draft, device_results, agenda = self.current, self.draft, self.device_results, self.due.agenda
@@ -336,7 +353,7 @@ class Recorder:
         for name, prepare in self.due.plan.prepare:  # without the collectors that have just failed
             try:
                 prepare(step)
-            except Exception as error:  # noqa: BLE001  the training must not feel that a collector fails
+            except BaseException as error:  # noqa: BLE001  the training must not feel that a collector fails
                 self.fail(name, error)
         if step.written:
             self.current.written += len(step.written)
@@ -383,6 +400,7 @@ class Recorder:
             clip=current.clip,
             time=self.time,
             device_results=self.device_results,
+            held_bytes=self.held_bytes,
         )
 
     def _step_after(self, view: View) -> Step:

@@ -320,7 +320,7 @@ class Draft:
         self.events: list[Event] = []
 
     def collect(
-        self, collectors: Sequence[tuple[str, Collect]], step: Step, failed: Callable[[str, Exception], None]
+        self, collectors: Sequence[tuple[str, Collect]], step: Step, failed: Callable[[str, BaseException], None]
     ) -> None:
         """Add what these collectors find in the step.
 
@@ -332,7 +332,7 @@ class Draft:
         for name, collect in collectors:
             try:
                 found = collect(step)
-            except Exception as error:  # noqa: BLE001  the training must not feel that a collector fails
+            except BaseException as error:  # noqa: BLE001  the training must not feel that a collector fails
                 failed(name, error)
                 continue
             if isinstance(found, tuple):

@@ -1,91 +1,62 @@
 """The `Store` of every database: a folder of run files and a PostgreSQL schema differ only in their `StoreBackend`."""
 
 import logging
-import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from hashlib import blake2b
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Literal, Self, TypeVar
 
-from sqlalchemy import select
+from sqlalchemy import Connection
 
 from ..control_channel import ControlChannel
-from ..encoding.record_codec import read_structure
+from ..damage import Damage, damage_text, gathering
 from ..errors import RunNotFound, StoreDamaged, StoreTooNew, StoreUnavailable, combined_error, combined_message
-from ..history.hot_records import FIRST, LAST
 from ..history.queries import MatrixQuery, SeriesQuery, list_metrics, read_matrix, read_series
 from ..history.record_replay import replay
+from ..history.timeline import FIRST, LAST
 from ..metric_series import Matrix, Series, Severity
 from ..records import Event, Finding, Histogram, Json, Layout, Outcome, StepRecord, report_order
 from ..renamed_names import renamed_method
-from ..run_info import FormerStructure, Run, RunKind, Structure, check_run_id, find_run, new_run_id
-from ..schema.row_statements import SCALAR, STEP, read_former, read_streams, shown_layout
-from ..schema.table_definitions import recording
-from ..store import RunWriter
-from ..stored_tensors import remove_tensors
-from ..unknown_names import is_asked_by_people, warn_of_unknown_series
-from .rank_recording import (
-    RankRecording,
-    RecordingSummary,
-    RunNote,
-    merge_summaries,
-    read_events,
-    read_findings,
-    read_histograms,
-    read_outcomes,
+from ..run_info import FormerStructure, Run, RunKind, Structure, begun_run, find_run, rank_words
+from ..schema.rare_rows import read_events, read_findings, read_histograms, read_outcomes
+from ..schema.row_statements import (
+    SCALAR,
+    STEP,
+    read_former,
+    read_streams,
+    shown_layout,
+    stored_structure,
 )
+from ..store import RunWriter
+from ..stored_tensors import remove_tensors, tensor_files
+from ..unknown_names import is_asked_by_people, warn_of_unknown_series
+from .rank_recording import Feeding, MessageStored, RankRecording, RecordingSummary, StoredMessage, merge_summaries
+from .recording_writer import RecordingWriter
+from .run_head import check_newest
+from .store_backend import StoreBackend
 
+_Read = TypeVar("_Read")
 _log = logging.getLogger(__name__)
-
-
-class StoreBackend(Protocol):
-    """Where the recordings of a store are kept."""
-
-    url: str
-
-    def run_ids(self) -> Sequence[str]:
-        """Return the runs, newest first."""
-
-    def recordings(self, run: str) -> tuple[RankRecording, ...]:
-        """Return the ranks of a run, ascending; none for an unknown run."""
-
-    def summaries(self, run: str) -> tuple[RecordingSummary, ...]:
-        """Return a summary per rank of a run; raise StoreDamaged when none of them can be read."""
-
-    def note(self, run: str) -> RunNote:
-        """Return the name, tags, remark and muted rules that people gave a run."""
-
-    def annotate(self, run: str, name: str | None, tags: Mapping[str, Json] | None, remark: str | None) -> None:
-        """Change the values that are not None."""
-
-    def mute(self, run: str, rule: str, site: str, muted: bool) -> None:
-        """Hide the findings of a rule at a site, or show them again."""
-
-    def begin(self, run: Run, rank: int) -> RunWriter:
-        """Make or join the recording of a rank; refuse one that is being written."""
-
-    def add_findings(self, target: RankRecording, findings: Sequence[Finding]) -> None:
-        """Add findings to a recording."""
-
-    def control_channel(self, run: str) -> ControlChannel:
-        """Return the documents by which observers control a running training."""
-
-    def delete(self, run: str) -> None:
-        """Remove everything of a run."""
-
-    def missing(self) -> tuple[str, bool]:
-        """Return that the place of the store is not there yet, and whether its name looks misspelt; else empty."""
-
-    def close(self) -> None:
-        """Close every connection."""
+#: Ranks whose revisions make a version as they are; of more, pages would carry kilobytes with every look.
+_FEW = 64
 
 
 class DatabaseStore:
     """The `Store` over a backend; `store.py` has its promises."""
 
-    def __init__(self, backend: StoreBackend) -> None:
+    def __init__(self, backend: StoreBackend, on_damage: Literal["raise", "log"] = "raise") -> None:
         self._backend = backend
+        self._on_damage = on_damage
+        self._told: dict[tuple[str, Damage], None] = {}
         self.url = backend.url
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What was found to be damaged so far, a line each; only of a store that was opened to log it."""
+        return tuple(f"{location}: {damage}" for location, damage in self._told)
 
     def begin_run(
         self,
@@ -101,22 +72,42 @@ class DatabaseStore:
         host: Mapping[str, Json] | None = None,
     ) -> RunWriter:
         """Start a run, or join the run `run_id` as another rank of it."""
-        now = time.time()
-        run = Run(
-            id=check_run_id(run_id) if run_id is not None else new_run_id(name, now),
-            name=name,
-            state="running",
-            created_at=now,
-            updated_at=now,
+        run = begun_run(
+            name,
             kind=kind,
             framework=framework,
-            ranks=(rank,),
+            rank=rank,
+            run_id=run_id,
             parent=parent,
-            config=dict(config or {}),
-            host=dict(host or {}),
-            tags=dict(tags or {}),
+            config=config,
+            tags=tags,
+            host=host,
         )
         return self._backend.begin(run, rank)
+
+    def feed_run(self, run: Run, rank: int, *, process: str, writer: str, number: int) -> RecordingWriter | None:
+        """Begin to write, or go on writing, a rank by the messages of a training elsewhere.
+
+        Args:
+            process: The identity of its process, as `process.identity` gives it there.
+            writer: The token of its writer.
+            number: The message that comes next.
+
+        Returns:
+            None if that message is stored already, or is of a writer before the one that is known.
+        """
+        try:
+            return self._backend.begin(run, rank, Feeding(process, writer, number))
+        except MessageStored:
+            return None
+
+    def flush(self, stored: Sequence[StoredMessage]) -> None:
+        """Return when these messages, of which there are some, are durable.
+
+        Raises:
+            StoreUnavailable: The store does not answer, or has lost one of them.
+        """
+        self._backend.flush(stored)
 
     def runs(self, *, limit: int = 1000) -> tuple[Run, ...]:
         """Return the runs of the store, newest first; one that cannot be read is left out with a warning.
@@ -143,6 +134,8 @@ class DatabaseStore:
                 break
             try:
                 if summaries := backend.summaries(run):
+                    for words in filter(None, (summary.damage for summary in summaries)):
+                        _log.warning("%s", words)
                     found.append(merge_summaries(summaries, backend.note(run)))
             except (StoreDamaged, StoreTooNew) as error:
                 unreadable.append(error)
@@ -157,7 +150,7 @@ class DatabaseStore:
             RunNotFound: No run matches; the message names the files that cannot be read, which may hold it.
         """
         if summaries := self._backend.summaries(reference):
-            return merge_summaries(summaries, self._backend.note(reference))
+            return self._checked(merge_summaries(summaries, self._backend.note(reference)), summaries)
         runs, unreadable = self._readable(1_000_000)
         try:
             return find_run(runs, reference)
@@ -170,29 +163,36 @@ class DatabaseStore:
                 raise RunNotFound(f"no run {reference!r}: {words}") from error
             raise
 
+    def _checked(self, run: Run, summaries: Sequence[RecordingSummary]) -> Run:
+        """Return the run; raise that its row is damaged if the store was opened to raise."""
+        damaged = [summary.damage for summary in summaries if summary.damage]
+        if damaged and self._on_damage == "raise":
+            raise StoreDamaged(damaged[0], rest=run)
+        for words in damaged:
+            _log.error("%s", words)
+        return run
+
     def version(self, run: str) -> str:
         """Return a string that changes with every change of the run; cheap enough to poll."""
-        words = []
-        for target in self._recordings(run):
-            with target.read() as connection:
-                query = select(recording.c.revision).where(recording.c.id == target.id)
-                words.append(f"{target.rank}:{connection.execute(query).scalar()}")
-        return f"{self._backend.note(run).revision}/{','.join(words)}"
+        note, revisions = self._backend.revisions(run)
+        if not revisions:
+            self._recordings(run)
+        words = ",".join(f"{rank}:{revision}" for rank, revision in revisions)
+        if len(revisions) > _FEW:
+            words = blake2b(words.encode(), digest_size=12).hexdigest()
+        return f"{note}/{words}"
 
     def structure(self, run: str, *, rank: int = 0) -> Structure:
         """Return the structure of the trained model; empty before it is known."""
         target = self._recording(run, rank)
         if target is None:
             return Structure()
-        with target.read() as connection:
-            query = select(recording.c.structure).where(recording.c.id == target.id)
-            return read_structure(connection.execute(query).scalar())
+        return self._read(target, lambda connection: stored_structure(connection, target.id))
 
     def former_structures(self, run: str, *, rank: int = 0) -> tuple[FormerStructure, ...]:
         """Return the structures before each change, oldest first."""
         target = self._existing(run, rank)
-        with target.read() as connection:
-            return read_former(connection, target.id)
+        return self._read(target, lambda connection: read_former(connection, target.id))
 
     def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
         """Return the streams that the rank has recorded."""
@@ -218,9 +218,8 @@ class DatabaseStore:
         """Return one series between two steps, both included; scalars have the root site. Unknown names give an empty
         one, and people a warning."""
         target = self._existing(run, rank)
-        with target.read() as connection:
-            query = SeriesQuery(site, metric, rank=rank, call=call, steps=_between(first, last), limit=limit)
-            found = read_series(connection, target.id, query)
+        query = SeriesQuery(site, metric, rank=rank, call=call, steps=_between(first, last), limit=limit)
+        found = self._read(target, lambda connection: read_series(connection, target.id, query))
         if not found.total and is_asked_by_people():
             layouts, structure = self._all_layouts(run, rank), self.structure(run, rank=rank)
             warn_of_unknown_series(run, site, metric, layouts, list_metrics(layouts), structure)
@@ -238,17 +237,15 @@ class DatabaseStore:
     ) -> Matrix:
         """Return one metric over all sites (first calls) in at most `limit` columns."""
         target = self._existing(run, rank)
-        with target.read() as connection:
-            return read_matrix(
-                connection, target.id, MatrixQuery(metric, rank=rank, steps=_between(first, last), limit=limit)
-            )
+        query = MatrixQuery(metric, rank=rank, steps=_between(first, last), limit=limit)
+        return self._read(target, lambda connection: read_matrix(connection, target.id, query))
 
     def replay(
         self, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None, limit: int | None = None
     ) -> Iterator[StepRecord]:
         """Yield the stored records, oldest first; with `limit`, only that many of the newest."""
         target = self._existing(run, rank)
-        return replay(target.read, target.id, *_between(first, last), limit)
+        return replay(target.read, target.id, *_between(first, last), limit, lambda found: self._tell(target, found))
 
     def histograms(
         self,
@@ -263,24 +260,26 @@ class DatabaseStore:
     ) -> tuple[tuple[int, Histogram], ...]:
         """Return (step, histogram), oldest first, evenly thinned to `limit`."""
         target = self._existing(run, rank)
-        with target.read() as connection:
-            return tuple(
-                read_histograms(connection, target.id, site, subject, steps=_between(first, last), limit=limit)
+        steps = _between(first, last)
+        return tuple(
+            self._read(
+                target,
+                lambda connection: read_histograms(connection, target.id, site, subject, steps=steps, limit=limit),
             )
+        )
 
     def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
         """Return the newest events, in the order of their arrival."""
         target = self._existing(run, rank)
-        with target.read() as connection:
-            return tuple(read_events(connection, target.id, kind, limit))
+        return tuple(self._read(target, lambda connection: read_events(connection, target.id, kind, limit)))
 
     def findings(self, run: str, *, minimum: Severity = "info", limit: int = 1000) -> tuple[Finding, ...]:
         """Return findings of all ranks by (first_step, order); muted ones left out."""
         found: list[Finding] = []
         muted = self._backend.note(run).muted
+        most = limit + 1000 * bool(muted)
         for target in self._recordings(run):
-            with target.read() as connection:
-                found += read_findings(connection, target.id, minimum, limit + 1000 * bool(muted))
+            found += self._read(target, partial(read_findings, number=target.id, minimum=minimum, limit=most))
         shown = [finding for finding in found if (finding.rule, finding.site) not in muted]
         return tuple(sorted(shown, key=report_order)[:limit])
 
@@ -288,8 +287,7 @@ class DatabaseStore:
         """Return the outcomes of attacks, by (attack, norm, epsilon)."""
         found: list[Outcome] = []
         for target in self._recordings(run):
-            with target.read() as connection:
-                found += read_outcomes(connection, target.id, limit)
+            found += self._read(target, partial(read_outcomes, number=target.id, limit=limit))
         return tuple(sorted(found, key=lambda outcome: (outcome.attack, outcome.norm, outcome.epsilon))[:limit])
 
     def write_findings(self, run: str, findings: Sequence[Finding]) -> None:
@@ -345,6 +343,18 @@ class DatabaseStore:
     ) -> None:
         self.close()
 
+    def verify(self, run: str) -> tuple[str, ...]:
+        """Read everything of a run, whole tensors included; return a line for each thing that is damaged or missing."""
+        found: list[str] = []
+        for target in self._recordings(run):
+            found += [f"{rank_words(target.rank)}: {damage}" for damage in target.damage()]
+        with suppress(StoreUnavailable):
+            found += tensor_files(self, self._run_of(run)).damaged()
+        return tuple(found)
+
+    def _run_of(self, run: str) -> Run:
+        return merge_summaries(self._backend.summaries(run), self._backend.note(run))
+
     def _recordings(self, run: str) -> tuple[RankRecording, ...]:
         """Return the recordings of an existing run."""
         if found := self._backend.recordings(run):
@@ -364,8 +374,33 @@ class DatabaseStore:
 
     def _all_layouts(self, run: str, rank: int) -> list[Layout]:
         target = self._existing(run, rank)
-        with target.read() as connection:
-            return [known.layout for known in read_streams(connection, target.id)]
+        return [known.layout for known in self._read(target, partial(read_streams, number=target.id))]
+
+    def _read(self, target: RankRecording, read: Callable[[Connection], _Read]) -> _Read:
+        """Return what `read` finds in a snapshot of a recording, and tell what of it is damaged."""
+        newest = target.newest()  # before the snapshot, which therefore holds at least as much
+        with target.read() as connection, gathering() as found:
+            result = read(connection)
+            if newest is not None:
+                check_newest(connection, target.id, newest)
+        self._tell(target, found, result)
+        return result
+
+    def _tell(self, target: RankRecording, found: list[Damage], rest: object = None) -> None:
+        """Raise or log that something of a recording is damaged.
+
+        Raises:
+            StoreDamaged: The store was opened to raise; `rest` of the error is what could be read.
+        """
+        if not found:
+            return
+        words = damage_text(target.run, target.rank, found)
+        if self._on_damage == "raise":
+            raise StoreDamaged(words, rest=rest)
+        fresh = [damage for damage in found if (target.location, damage) not in self._told]
+        self._told.update(dict.fromkeys((target.location, damage) for damage in fresh))
+        if fresh:
+            _log.error("%s", damage_text(target.run, target.rank, fresh))
 
 
 def _between(first: int | None, last: int | None) -> tuple[int, int]:

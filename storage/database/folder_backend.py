@@ -1,4 +1,4 @@
-"""A folder of run files, `<run>.rank<k>.db`, one SQLite file a rank; also one such file alone."""
+"""A folder of run files, `<run>.rank<k>.db`, one SQLite file a rank, `<run>.ranks.db` for all; also one file alone."""
 
 import logging
 import os
@@ -6,26 +6,29 @@ import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Connection, Engine, select
 
 from ..control_channel import FolderChannel
 from ..end_note import read_note
-from ..errors import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable, StoreUnfinished, combined_error
+from ..errors import StoreDamaged, StoreError, StoreGone, StoreTooNew, StoreUnavailable, StoreUnfinished, combined_error
 from ..history.compaction import Retention
 from ..records import Finding, Json
-from ..run_info import Run
+from ..run_info import ALL_RANKS, Run
 from ..schema.connect import file_reader, file_writer, store_errors
-from ..schema.row_statements import mark_changed
+from ..schema.rare_rows import add_findings
 from ..schema.table_definitions import check_version, recording, upgrade
-from ..store import RunWriter
 from ..stored_tensors import blobs_of
 from ..unknown_names import missing_folder
+from .commits import FileCommits
 from .folder_catalogue import Catalogue, Signature, file_signature
-from .rank_recording import RankRecording, RecordingSummary, RunNote, claim, summarise_recording, write_findings
+from .rank_recording import Feeding, RankRecording, RecordingSummary, RunNote, StoredMessage, claim, summarise_recording
 from .recording_writer import RecordingWriter
+from .run_head import Newest, RunHead, head_path, read_head
 
 _log = logging.getLogger(__name__)
 #: A checkpoint writes the log back into the file when the log has grown by this much; and also after so many seconds,
@@ -49,6 +52,7 @@ class FileHousekeeping:
         self._engine = engine
         self._inode = path.stat().st_ino
         self._ended = False
+        self._head = RunHead(path)
         self._log_limit, self._checkpoint_at = _CHECKPOINT_BYTES, 0.0
         try:
             with self._ballast.open("wb") as file:
@@ -60,15 +64,15 @@ class FileHousekeeping:
         """Check that the file is the one that was opened and, if it is to grow, that the disk has room.
 
         Raises:
-            StoreUnavailable: The file was deleted or replaced, which SQLite itself does not notice; or the disk is
-                nearly full.
+            StoreGone: The file was deleted or replaced, which SQLite itself does not notice.
+            StoreUnavailable: The disk is nearly full.
         """
         try:
             inode = os.stat(self._path).st_ino
         except OSError as error:
-            raise StoreUnavailable(f"{self._path} was deleted while it was written: {error.strerror}") from error
+            raise StoreGone(f"{self._path} was deleted while it was written: {error.strerror}") from error
         if inode != self._inode:
-            raise StoreUnavailable(f"{self._path} was replaced by another file while it was written")
+            raise StoreGone(f"{self._path} was replaced by another file while it was written")
         if not growing:
             return
         disk = os.statvfs(self._path)
@@ -76,8 +80,12 @@ class FileHousekeeping:
         if free < reserve:
             raise StoreUnavailable(
                 f"{self._path}: the disk has {free >> 20} MB left, {reserve >> 20} MB are reserved; "
-                f"observations are lost until there is room"
+                f"observations wait until there is room"
             )
+
+    def committed(self, revision: int, records: int, last_step: int) -> None:
+        """Note outside of the file and its log how much was committed."""
+        self._head.write(Newest(revision, records, last_step))
 
     def tidy(self) -> bool:
         """Do one bounded piece (checkpoint, vacuum); return True when more is waiting."""
@@ -99,8 +107,11 @@ class FileHousekeeping:
         try:
             while self._ended and self._vacuum(0):
                 pass
-            self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+            busy = self._run("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
+            if self._ended and not busy:
+                self._head.remove()
         finally:
+            self._head.close()
             self._engine.dispose()
             self._ballast.unlink(missing_ok=True)
 
@@ -130,9 +141,9 @@ class FileHousekeeping:
             return 0
 
 
-_FILE = re.compile(r"(?P<run>.+)\.rank(?P<rank>\d+)\.db")
+_FILE = re.compile(r"(?P<run>.+)\.rank(?P<rank>\d+|s)\.db")
 #: Files whose connections are kept open for reading.
-_KEPT = 32
+_KEPT = 128
 #: Seconds after its last change during which a file without tables counts as being created (our choice).
 _YOUNG_S = 60.0
 
@@ -180,6 +191,15 @@ class FolderBackend:
             _log.warning("%s", failure)
         return tuple(found)
 
+    def revisions(self, run: str) -> tuple[int, Sequence[tuple[int, int]]]:
+        """Return the revision of the note, and (rank, revision) of each recording, ascending."""
+        found = []
+        for target in self.recordings(run):
+            with target.read() as connection:
+                query = select(recording.c.revision).where(recording.c.id == target.id)
+                found.append((target.rank, int(connection.execute(query).scalar() or 0)))
+        return self.note(run).revision, found
+
     def note(self, run: str) -> RunNote:
         """Return the name, tags, remark and muted rules that people gave a run."""
         return self._catalogue.note(run)
@@ -192,7 +212,7 @@ class FolderBackend:
         """Hide the findings of a rule at a site, or show them again."""
         self._catalogue.mute(run, rule, site, muted)
 
-    def begin(self, run: Run, rank: int) -> RunWriter:
+    def begin(self, run: Run, rank: int, feeding: Feeding | None = None) -> RecordingWriter:
         """Make or join the recording of a rank.
 
         Raises:
@@ -204,25 +224,35 @@ class FolderBackend:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreUnavailable(f"{self._folder} cannot be created: {error.strerror}; name another") from error
-        path = self._folder / f"{run.id}.rank{rank}.db"
+        path = self._folder / f"{run.id}.rank{'s' if rank == ALL_RANKS else rank}.db"
         engine = file_writer(path)
         try:
             with store_errors(path), engine.begin() as connection:
                 upgrade(connection)
-                number, begun = claim(connection, run, rank, str(path))
+                number, begun = claim(connection, run, rank, str(path), feeding)
             target = RankRecording(run.id, rank, number, engine, str(path))
-            return RecordingWriter(target, begun, FileHousekeeping(path, engine), self._retention)
+            parts = FileCommits(engine, target.location), FileHousekeeping(path, engine), self._retention
+            return RecordingWriter(target, begun, *parts, is_fed=feeding is not None)
         except BaseException:
             engine.dispose()
             raise
+
+    def flush(self, stored: Sequence[StoredMessage]) -> None:
+        """Wait until the logs of these recordings are on the disk: a commit alone is with the kernel."""
+        try:
+            for name in [*(f"{one.run}.rank{one.rank}.db-wal" for one in stored), "."]:
+                with suppress(FileNotFoundError):  # of a run that has ended, all is in the file
+                    sync_file(str(self._folder / name))
+        except OSError as error:
+            raise StoreUnavailable(f"{self._folder} cannot be written to the disk: {error.strerror}") from error
 
     def add_findings(self, target: RankRecording, findings: Sequence[Finding]) -> None:
         """Add findings to a recording, beside its writer if there is one."""
         engine = file_writer(Path(target.location))
         try:
             with store_errors(target.location), engine.begin() as connection:
-                write_findings(connection, target.id, findings)
-                mark_changed(connection, target.id)
+                upgrade(connection)
+                add_findings(connection, target.id, findings)
         finally:
             engine.dispose()
 
@@ -240,7 +270,9 @@ class FolderBackend:
             try:
                 for ending in ("", "-wal", "-shm", "-ballast"):
                     Path(f"{path}{ending}").unlink(missing_ok=True)
-                path.with_suffix(".end").unlink(missing_ok=True)
+                head_path(path).unlink(missing_ok=True)
+                for ending in (".end", ".word"):
+                    path.with_suffix(ending).unlink(missing_ok=True)
             except OSError as error:
                 raise StoreUnavailable(f"{path} cannot be deleted: {error.strerror}") from error
         blobs_of(str(self._folder), run).remove()
@@ -268,7 +300,7 @@ class FolderBackend:
         except OSError as error:
             raise StoreUnavailable(f"{self._folder} cannot be read: {error.strerror}") from error
         matches = (match for name in names if name.startswith(run) and (match := _FILE.fullmatch(name)))
-        return sorted((match["run"], int(match["rank"]), self._folder / match[0]) for match in matches)
+        return sorted((match["run"], _rank_of(match["rank"]), self._folder / match[0]) for match in matches)
 
     def _ranks(self, run: str) -> list[tuple[int, Path]]:
         return [(rank, path) for name, rank, path in self._files(run) if name == run]
@@ -296,13 +328,34 @@ class FolderBackend:
         summary = self._catalogue.recall(path.name, signature)
         if summary is None:
             target = self._open(path)
+            newest = target.newest()
             with target.read() as connection:
-                summary = summarise_recording(connection, target.id)
+                summary = summarise_recording(connection, target.id, newest)
             if summary.run.state != "running":
                 self._catalogue.remember(path.name, signature, summary)
         with self._lock:
             self._seen[path] = (signature, summary)
         return summary
+
+
+def _rank_of(text: str) -> int:
+    """Return the rank that a file's name tells; `s`, as in `ranks`, is the roll-up of all."""
+    return ALL_RANKS if text == "s" else int(text)
+
+
+def sync_file(path: str) -> None:
+    """Wait until a file, or the entries of a folder, are on the disk."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def run_of_file(path: Path) -> str:
+    """Return the id of the run that a run file belongs to."""
+    match = _FILE.fullmatch(path.name)
+    return match["run"] if match else path.stem
 
 
 def run_files(folder: Path) -> list[Path]:
@@ -325,11 +378,24 @@ def _is_young(path: Path) -> bool:
         return True
 
 
+def _check_version(connection: Connection, path: Path) -> None:
+    """Check that the file can be read; one that is empty although something was committed to it is damaged."""
+    try:
+        check_version(connection)
+    except StoreUnfinished as error:
+        if (newest := read_head(path)) is not None:
+            raise StoreDamaged(
+                f"{path} is damaged: its log (the file that ends in -wal) is missing or damaged, and with it the "
+                f"newest {newest.records} records, up to step {newest.last_step}; restore it from a copy"
+            ) from error
+        raise
+
+
 def _open_recording(path: Path) -> RankRecording:
     engine: Engine = file_reader(path)
     try:
         with store_errors(path), engine.connect() as connection, connection.begin():
-            check_version(connection)
+            _check_version(connection, path)
             row = connection.execute(select(recording.c.id, recording.c.run, recording.c.rank)).first()
     except StoreError:
         engine.dispose()
@@ -337,4 +403,4 @@ def _open_recording(path: Path) -> RankRecording:
     if row is None:
         engine.dispose()
         raise StoreDamaged(f"{path} holds no recording; delete it")
-    return RankRecording(row.run, row.rank, row.id, engine, str(path))
+    return RankRecording(row.run, row.rank, row.id, engine, str(path), partial(read_head, path))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, select
 
+from ..encoding.checksums import seal_text, unseal_text
 from ..encoding.record_codec import from_json, to_json
 from ..errors import StoreError
 from ..records import Json
@@ -63,13 +64,19 @@ class Catalogue:
     def recall(self, file: str, signature: Signature) -> RecordingSummary | None:
         """Return the cached summary of a run file, if the file has not changed since."""
         known = self._read().listed.get(file)
-        return read_summary(known[1]) if known is not None and known[0] == to_json(signature) else None
+        if known is None or known[0] != to_json(signature):
+            return None
+        try:
+            return read_summary(unseal_text(known[1], file, known[0]))
+        except (StoreError, ValueError, KeyError, TypeError):  # damaged, or of an older version
+            return None
 
     def remember(self, file: str, signature: Signature, summary: RecordingSummary) -> None:
         """Cache the summary of a run file; do nothing when the catalogue cannot be written."""
         if not os.access(self._path.parent, os.W_OK):
             return
-        row = {"file": file, "signature": to_json(signature), "summary": summary_text(summary)}
+        signed = to_json(signature)
+        row = {"file": file, "signature": signed, "summary": seal_text(summary_text(summary), file, signed)}
         try:
             with store_errors(self._path), self._writer().begin() as connection:
                 connection.execute(listed.delete().where(listed.c.file == file))

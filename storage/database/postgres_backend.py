@@ -1,10 +1,15 @@
 """A PostgreSQL schema that holds all runs of all ranks; the tables are those of the run files."""
 
 import logging
-from collections.abc import Mapping, Sequence
+import math
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from sqlalchemy import Connection, Engine, create_engine, event, select, text
+from sqlalchemy import Connection, Engine, create_engine, select, text
 from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import QueuePool
 
 from ..control_channel import DatabaseChannel
 from ..errors import InvalidName, StoreUnavailable, without_passwords
@@ -12,24 +17,46 @@ from ..history.compaction import Retention
 from ..records import Finding, Json
 from ..run_info import Run
 from ..schema.connect import guard_forks, store_errors
-from ..schema.row_statements import mark_changed
-from ..schema.table_definitions import PACKED, check_version, people, recording, schema_version, upgrade
-from ..store import RunWriter
+from ..schema.ledger import Feed, read_feeds
+from ..schema.rare_rows import add_findings
+from ..schema.table_definitions import (
+    PACKED,
+    annotation,
+    check_version,
+    people,
+    recording,
+    schema_version,
+    upgrade,
+    written,
+)
+from .commits import ServerCommits, claim_commits, wait_for_disk
 from .folder_catalogue import forget_notes, read_note, write_mute, write_note
-from .rank_recording import RankRecording, RecordingSummary, RunNote, claim, summarise_recording, write_findings
+from .rank_recording import Feeding, RankRecording, RecordingSummary, RunNote, StoredMessage, claim, summarise_run
 from .recording_writer import RecordingWriter
 
 _log = logging.getLogger(__name__)
 #: Advisory lock under which ranks that start at the same moment create tables; any fixed number works.
 _LOCK = 0x6D696E64
+#: Seconds that a thread waits for a connection in use.
+_WAIT_S = 30.0
+#: Seconds after which a connection that is not used is closed: less than between two heartbeats. Our choice.
+_IDLE_S = 5.0
+#: Seconds between tries to begin a run on a server whose connections are all in use; some are given back meanwhile.
+_PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
+#: What a server or a pooler says then.
+_NO_ROOM = "too many clients|too many connections|connection slots are reserved|no more connections allowed"
 
 
 class PostgresBackend:
     """The `StoreBackend` of a PostgreSQL schema (the first of the connection's search path)."""
 
+    _engine: Engine
+    _snapshots: Engine
+
     def __init__(self, url: str, *, retention: Retention) -> None:
         self._retention = retention
-        self._engine = _engine(url)
+        self._is_writing = self._is_migrated = False
+        self._use(_engine(url))
         self.url = without_passwords(self._engine.url.render_as_string(hide_password=True))
         with store_errors(self.url), self._engine.begin() as connection:
             self._ready = schema_version(connection) > 0
@@ -40,7 +67,7 @@ class PostgresBackend:
         """Return the runs, newest first."""
         if not self._is_ready():
             return ()
-        with store_errors(self.url), self._engine.begin() as connection:
+        with store_errors(self.url), self._snapshots.begin() as connection:
             query = select(recording.c.run).order_by(recording.c.created_at.desc(), recording.c.run.desc())
             return list(dict.fromkeys(connection.execute(query).scalars()))
 
@@ -48,22 +75,37 @@ class PostgresBackend:
         """Return the ranks of a run, ascending; none for an unknown run."""
         if not self._is_ready():
             return ()
-        with store_errors(self.url), self._engine.begin() as connection:
-            query = select(recording.c.rank, recording.c.id).where(recording.c.run == run).order_by(recording.c.rank)
+        query = select(recording.c.rank, recording.c.id).where(recording.c.run == run).order_by(recording.c.rank)
+        with self._single() as connection:
             found = connection.execute(query).all()
-        return tuple(RankRecording(run, rank, number, self._engine, self.url) for rank, number in found)
+        return tuple(RankRecording(run, rank, number, self._snapshots, self.url) for rank, number in found)
 
     def summaries(self, run: str) -> tuple[RecordingSummary, ...]:
         """Return a summary per rank of a run."""
-        found = []
-        for target in self.recordings(run):
-            with target.read() as connection:
-                found.append(summarise_recording(connection, target.id))
-        return tuple(found)
+        if not self._is_ready():
+            return ()
+        with store_errors(self.url), self._snapshots.begin() as connection:
+            return summarise_run(connection, run)
+
+    def revisions(self, run: str) -> tuple[int, Sequence[tuple[int, int]]]:
+        """Return the revision of the note, and (rank, revision) of each recording, ascending: in one query."""
+        if not self._is_ready():
+            return 0, ()
+        note = select(annotation.c.revision).where(annotation.c.run == run).scalar_subquery()
+        query = select(recording.c.rank, recording.c.revision, note).where(recording.c.run == run)
+        with self._single() as connection:
+            found = connection.execute(query.order_by(recording.c.rank)).all()
+        return (found[0][2] or 0 if found else 0), [(rank, revision) for rank, revision, _ in found]
+
+    @contextmanager
+    def _single(self) -> Iterator[Connection]:
+        """Open a connection for a single query, which needs no transaction around it: one round trip and not three."""
+        with store_errors(self.url), self._snapshots.connect() as plain:
+            yield plain.execution_options(isolation_level="AUTOCOMMIT")
 
     def note(self, run: str) -> RunNote:
         """Return the name, tags, remark and muted rules that people gave a run."""
-        with store_errors(self.url), self._engine.begin() as connection:
+        with store_errors(self.url), self._snapshots.begin() as connection:
             return read_note(connection, run)
 
     def annotate(self, run: str, name: str | None, tags: Mapping[str, Json] | None, remark: str | None) -> None:
@@ -76,30 +118,71 @@ class PostgresBackend:
         with store_errors(self.url), self._engine.begin() as connection:
             write_mute(connection, run, rule, site, muted)
 
-    def begin(self, run: Run, rank: int) -> RunWriter:
+    def begin(self, run: Run, rank: int, feeding: Feeding | None = None) -> RecordingWriter:
         """Make or join the recording of a rank; refuse one that another living writer has."""
-        migrate_database(self._engine)
-        self._ready = True
-        engine = _engine(self._engine.url.render_as_string(hide_password=False), one_writer=True)
-        try:
-            with store_errors(self.url), engine.begin() as connection:
-                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-                number, begun = claim(connection, run, rank, self.url)
-            target = RankRecording(run.id, rank, number, engine, self.url)
-            return RecordingWriter(target, begun, _ServerHousekeeping(engine), self._retention)
-        except BaseException:
-            engine.dispose()
-            raise
+        self._share_one_connection()
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                return self._begin(run, rank, feeding)
+            except StoreUnavailable as error:
+                if pause_s is None or not re.search(_NO_ROOM, str(error)):
+                    raise
+                _log.warning("run %s: all connections of the database are in use; trying again", run.id)
+                time.sleep(pause_s)
+        raise AssertionError("the last pause is None")
+
+    def _begin(self, run: Run, rank: int, feeding: Feeding | None) -> RecordingWriter:
+        if feeding is None or not self._is_migrated:
+            migrate_database(self._engine)
+            self._ready = self._is_migrated = True
+        with store_errors(self.url), self._engine.begin() as connection:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+            number, begun = claim(connection, run, rank, self.url, feeding)
+            token = claim_commits(connection, number)
+        target = RankRecording(run.id, rank, number, self._engine, self.url)
+        commits = ServerCommits(self._engine, self.url, number, token)
+        housekeeping = _ServerHousekeeping(self._engine, is_shared=feeding is not None)
+        return RecordingWriter(target, begun, commits, housekeeping, self._retention, is_fed=feeding is not None)
+
+    def flush(self, stored: Sequence[StoredMessage]) -> None:
+        """Wait until these messages are durable; see first that the server has not lost them meanwhile."""
+        with store_errors(self.url), self._engine.begin() as connection:
+            feeds = read_feeds(connection, {(one.run, one.rank) for one in stored})
+            for one in stored:
+                number, feed = feeds.get((one.run, one.rank), (0, Feed()))
+                if not feed.has(one.writer, one.number):
+                    raise StoreUnavailable(f"{self.url}: the server has lost what it had acknowledged; it comes again")
+            wait_for_disk(connection, number)
+
+    def _share_one_connection(self) -> None:
+        """Use one connection for writing and reading from now on: a training of many ranks has no more to give."""
+        if not self._is_writing:
+            self._engine.dispose()
+            self._is_writing = True
+            self._use(_engine(self._engine.url.render_as_string(hide_password=False), is_writing=True))
+
+    def _use(self, engine: Engine) -> None:
+        """Use a pool of connections: for writing, and for reading with several queries that must see one state.
+
+        Either is the pool's own level, which costs nothing, or one that is set and reset with each use.
+        """
+        if self._is_writing:
+            self._engine, self._snapshots = engine, engine.execution_options(isolation_level="REPEATABLE READ")
+        else:
+            self._engine, self._snapshots = engine.execution_options(isolation_level="READ COMMITTED"), engine
 
     def add_findings(self, target: RankRecording, findings: Sequence[Finding]) -> None:
         """Add findings to a recording, beside its writer if there is one."""
         with store_errors(self.url), self._engine.begin() as connection:
-            write_findings(connection, target.id, findings)
-            mark_changed(connection, target.id)
+            add_findings(connection, target.id, findings)
 
     def control_channel(self, run: str) -> DatabaseChannel:
         """Return documents as rows."""
-        return DatabaseChannel(self._engine, run, self.url)
+        return DatabaseChannel(self._engine, run, self.url, self._is_busy)
+
+    def _is_busy(self) -> bool:
+        """Return whether the only connection is in use."""
+        return self._is_writing and _is_in_use(self._engine)
 
     def delete(self, run: str) -> None:
         """Remove everything of a run."""
@@ -119,22 +202,34 @@ class PostgresBackend:
     def _is_ready(self) -> bool:
         """Return whether the tables exist; another process may create them at any time."""
         if not self._ready:
-            with store_errors(self.url), self._engine.begin() as connection:
+            with store_errors(self.url), self._snapshots.begin() as connection:
                 self._ready = schema_version(connection) > 0
         return self._ready
 
 
 class _ServerHousekeeping:
-    """The `Housekeeping` of a database, whose server does it."""
+    """The `Housekeeping` of a database, whose server does it.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    Args:
+        is_shared: Whether many recordings are written through the engine, which keeps its connection then.
+    """
+
+    def __init__(self, engine: Engine, *, is_shared: bool = False) -> None:
+        self._engine, self._is_shared = engine, is_shared
+        self._used_at = time.monotonic()
 
     def check(self, *, growing: bool) -> None:
-        """Do nothing: the server reports its own errors."""
+        """Note that the connection is used; the server reports its own errors."""
+        self._used_at = time.monotonic()
+
+    def committed(self, revision: int, records: int, last_step: int) -> None:
+        """Do nothing: the server's log has checksums of its own."""
 
     def tidy(self) -> bool:
-        """Return False: autovacuum and checkpoints are the server's."""
+        """Give a connection back that is not used; autovacuum and checkpoints are the server's."""
+        if not self._is_shared and time.monotonic() - self._used_at > _IDLE_S and not _is_in_use(self._engine):
+            self._engine.dispose()
+            self._used_at = math.inf
         return False
 
     def make_room(self) -> None:
@@ -142,7 +237,13 @@ class _ServerHousekeeping:
 
     def release(self) -> None:
         """Close the connection."""
-        self._engine.dispose()
+        if not self._is_shared:
+            self._engine.dispose()
+
+
+def _is_in_use(engine: Engine) -> bool:
+    """Return whether one of its connections is in use now."""
+    return isinstance(engine.pool, QueuePool) and engine.pool.checkedout() > 0
 
 
 def migrate_database(engine: Engine) -> list[str]:
@@ -150,6 +251,7 @@ def migrate_database(engine: Engine) -> list[str]:
     with store_errors(without_passwords(engine.url.render_as_string())), engine.begin() as connection:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         done = upgrade(connection)
+        written.create_all(connection)
         if done:
             people.create_all(connection)
             _keep_packed(connection)
@@ -163,7 +265,7 @@ def connect_database(url: str) -> Engine:
         InvalidName: It is no URL.
         StoreUnavailable: The driver is not installed.
     """
-    return _engine(url)
+    return _engine(url, is_writing=True)
 
 
 def _keep_packed(connection: Connection) -> None:
@@ -172,11 +274,22 @@ def _keep_packed(connection: Connection) -> None:
         connection.execute(text(f'ALTER TABLE "{table}" ALTER COLUMN "{column}" SET STORAGE EXTERNAL'))
 
 
-def _engine(url: str, *, one_writer: bool = False) -> Engine:
+def _engine(url: str, *, is_writing: bool = False) -> Engine:
+    """Return an engine that keeps one connection open; only one that is not writing opens more, and closes them.
+
+    Its connections have no state of their own, so that a pooler may give each transaction to another one: nothing is
+    set when they are opened, and no statement is prepared on the server.
+    """
     spelled = url if url.startswith("postgresql+") else url.replace("postgresql", "postgresql+psycopg", 1)
-    pool = {"pool_size": 1, "max_overflow": 0} if one_writer else {"pool_size": 4, "max_overflow": 16}
     try:
-        engine = create_engine(spelled, **pool)
+        engine = create_engine(
+            spelled,
+            pool_size=1,
+            max_overflow=0 if is_writing else 7,
+            pool_timeout=_WAIT_S,
+            isolation_level="READ COMMITTED" if is_writing else "REPEATABLE READ",
+            connect_args={"prepare_threshold": None},
+        )
     except (ArgumentError, ValueError) as error:  # ValueError: a port that is no number
         raise InvalidName(
             f"store {without_passwords(url)!r} is no URL: expected postgresql+psycopg://user@host:port/database"
@@ -184,14 +297,4 @@ def _engine(url: str, *, one_writer: bool = False) -> Engine:
     except ModuleNotFoundError as error:
         raise StoreUnavailable(f"PostgreSQL needs a driver: pip install 'mindscope[postgres]' ({error})") from error
     guard_forks(engine)
-    if one_writer:
-        # A crash of the server may cost the newest observations, as a crash of ours does.
-        event.listen(engine, "connect", _write_behind)
     return engine
-
-
-def _write_behind(connection: object, _record: object) -> None:
-    cursor = connection.cursor()  # type: ignore[attr-defined]
-    cursor.execute("SET synchronous_commit = off")
-    cursor.close()
-    connection.commit()  # type: ignore[attr-defined]

@@ -1,43 +1,55 @@
 """One rank of one run in a database: its writer, its summary, its findings, events and outcomes."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast
+from typing import Any, cast, get_args
 
-from sqlalchemy import Connection, Engine, and_, func, insert, select
+from sqlalchemy import Connection, Engine, Row, func, insert, select
 
-from ..encoding.record_codec import (
-    event_text,
-    finding_text,
-    from_json,
-    read_event,
-    read_finding,
-    read_histogram,
-    read_outcome,
-    to_json,
-)
-from ..errors import StoreUnavailable
-from ..history.queries import spaced
+from ..damage import Damage, damage_text, gathering
+from ..encoding.record_codec import from_json, to_json
+from ..errors import StoreDamaged, StoreError, StoreUnavailable
+from ..history.verification import verify_recording
 from ..metric_series import SEVERITIES, Severity
 from ..process import describe, identity, is_alive, machine
-from ..records import Event, Finding, Histogram, Json, Outcome
-from ..run_info import Run, RunKind, RunState
+from ..records import Json
+from ..run_info import ALL_RANKS, Run, RunKind, RunState
 from ..schema.connect import store_errors
-from ..schema.row_statements import replace_rows, touch
-from ..schema.table_definitions import event, finding, histogram, outcome, recording
+from ..schema.ledger import (
+    ROW_COLUMNS,
+    Ledger,
+    check_row,
+    check_values,
+    read_ledger,
+    read_ledgers,
+    recount,
+    write_ledger,
+)
+from ..schema.row_statements import touch
+from ..schema.table_definitions import finding, recording
+from .run_head import Newest, check_newest
+
+_AnyRow = Row[*tuple[Any, ...]]  # Any: the columns of a recording
+#: Rule, site, severity, and how many findings.
+_Counted = tuple[Any, ...]  # Any: as the columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankRecording:
-    """A recording and the engine that reaches it."""
+    """A recording and the engine that reaches it.
+
+    Args:
+        newest: Returns how much was committed at least, where that is known from elsewhere.
+    """
 
     run: str
     rank: int
     id: int
     engine: Engine
     location: str
+    newest: Callable[[], Newest | None] = lambda: None
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -45,15 +57,61 @@ class RankRecording:
         with store_errors(self.location), self.engine.connect() as connection, connection.begin():
             yield connection
 
+    def damage(self) -> list[Damage]:
+        """Read everything; return what is damaged or missing."""
+        newest = self.newest()
+        try:
+            with self.read() as connection, gathering() as damaged:
+                verify_recording(connection, self.id)
+                if newest is not None:
+                    check_newest(connection, self.id, newest)
+        except StoreDamaged as error:  # SQLite cannot walk through the file
+            damaged.append(Damage("the file", str(error)))
+        return damaged
+
+
+@dataclass(frozen=True, slots=True)
+class Feeding:
+    """A process elsewhere that records a rank by messages, and the next of them.
+
+    Args:
+        process: Its identity.
+        writer: The token of its writer.
+        number: The message that is to be written next.
+    """
+
+    process: str
+    writer: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message that a collector has seen to be stored in a recording: its writer's token, and its number."""
+
+    run: str
+    rank: int
+    writer: str
+    number: int
+
+
+class MessageStored(StoreError):
+    """The message that is to be written is stored already."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordingSummary:
-    """The summary of one recording: its row, and the number of findings of each (rule, site, severity)."""
+    """The summary of one recording: its row, and the number of findings of each (rule, site, severity).
+
+    Args:
+        damage: Words about what of the row is not what was written; empty if all is well.
+    """
 
     run: Run
     writer: str
     revision: int
     findings: tuple[tuple[str, str, Severity, int], ...] = ()
+    damage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +125,12 @@ class RunNote:
     muted: frozenset[tuple[str, str]] = field(default_factory=frozenset)
 
 
-def summarise_recording(connection: Connection, number: int) -> RecordingSummary:
-    """Return the summary of recording `number`."""
+def summarise_recording(connection: Connection, number: int, newest: Newest | None = None) -> RecordingSummary:
+    """Return the summary of recording `number`, which says itself where it is damaged.
+
+    Args:
+        newest: How much was committed at least, where that is known from elsewhere.
+    """
     columns = (column for column in recording.c if column.name != "structure")
     row = connection.execute(select(*columns).where(recording.c.id == number)).one()
     found = connection.execute(
@@ -76,10 +138,42 @@ def summarise_recording(connection: Connection, number: int) -> RecordingSummary
         .where(finding.c.recording == number)
         .group_by(finding.c.rule, finding.c.site, finding.c.severity)
     ).all()
+    with gathering() as damaged:
+        check_row(connection, number, read_ledger(connection, number))
+        if newest is not None:
+            check_newest(connection, number, newest)
+    return _summary(row, [tuple(counted) for counted in found], damaged)
+
+
+def summarise_run(connection: Connection, run: str) -> tuple[RecordingSummary, ...]:
+    """Return the summaries of all ranks of a run, with as many queries as for one."""
+    columns = (column for column in recording.c if column.name != "structure")
+    rows = connection.execute(select(*columns).where(recording.c.run == run).order_by(recording.c.rank)).all()
+    counts: dict[int, list[_Counted]] = {row.id: [] for row in rows}
+    for number, *counted in connection.execute(
+        select(finding.c.recording, finding.c.rule, finding.c.site, finding.c.severity, func.count())
+        .where(finding.c.recording.in_(select(recording.c.id).where(recording.c.run == run)))
+        .group_by(finding.c.recording, finding.c.rule, finding.c.site, finding.c.severity)
+    ):
+        counts[number].append((counted[0], counted[1], counted[2], counted[3]))
+    summaries = []
+    with gathering() as unread:
+        ledgers = read_ledgers(connection, run)
+    for row in rows:
+        with gathering() as damaged:
+            check_values(tuple(getattr(row, name) for name in ROW_COLUMNS), ledgers.get(row.id))
+        unknown = unread if row.id in ledgers and ledgers[row.id] is None else []
+        summaries.append(_summary(row, counts[row.id], [*damaged, *unknown[:1]]))
+    return tuple(summaries)
+
+
+def _summary(row: _AnyRow, found: Sequence[_Counted], damaged: Sequence[Damage]) -> RecordingSummary:
+    """Return the summary of a recording from its row and the counts of its findings."""
+    words = damage_text(row.run, row.rank, list(damaged)) if damaged else ""
     run = Run(
         id=row.run,
         name=row.name,
-        state=row.state,
+        state=row.state if row.state in get_args(RunState) else "crashed",
         created_at=row.created_at,
         updated_at=row.updated_at,
         kind=cast("RunKind", row.kind),
@@ -87,14 +181,21 @@ def summarise_recording(connection: Connection, number: int) -> RecordingSummary
         ranks=(row.rank,),
         last_step=row.last_step,
         parent=row.parent,
-        error=row.error,
-        tags=from_json(row.tags),
-        config=from_json(row.config),
-        host=from_json(row.host),
+        error=words or row.error,
+        tags=_object(row.tags),
+        config=_object(row.config),
+        host=_object(row.host),
     )
-    return RecordingSummary(
-        run, row.writer, row.revision, tuple((a, b, cast("Severity", c), n) for a, b, c, n in found)
-    )
+    counts = tuple((rule, site, cast("Severity", severity), count) for rule, site, severity, count in found)
+    return RecordingSummary(run, row.writer, row.revision, counts, words)
+
+
+def _object(text: str) -> dict[str, Json]:
+    """Return the object of a column; empty where it cannot be read, which its row's checksum tells."""
+    try:
+        return from_json(text)
+    except (ValueError, TypeError):  # TypeError: no text at all
+        return {}
 
 
 def summary_text(summary: RecordingSummary) -> str:
@@ -106,16 +207,21 @@ def read_summary(text: str) -> RecordingSummary:
     """Return the summary from its JSON."""
     raw = json.loads(text)
     run = Run(**{**raw["run"], "ranks": tuple(raw["run"]["ranks"])})
-    return RecordingSummary(run, raw["writer"], raw["revision"], tuple(tuple(row) for row in raw["findings"]))
+    counts = tuple(tuple(row) for row in raw["findings"])
+    return RecordingSummary(run, raw["writer"], raw["revision"], counts, raw["damage"])
 
 
 def merge_summaries(summaries: Iterable[RecordingSummary], note: RunNote) -> Run:
-    """Return the run of these summaries of its ranks, with the note that people gave it."""
-    ranks = sorted(summaries, key=lambda summary: summary.run.ranks)
+    """Return the run of these summaries of its ranks, with the note that people gave it.
+
+    The roll-up is no rank, and the run's state is that of the training, not of who rolls it up.
+    """
+    every = sorted(summaries, key=lambda summary: summary.run.ranks)
+    ranks = [summary for summary in every if summary.run.ranks != (ALL_RANKS,)] or every
     first = ranks[0].run
     states = {_state(summary) for summary in ranks}
     order: tuple[RunState, ...] = ("failed", "crashed", "running", "finished")
-    counts_by_finding = [counts for summary in ranks for counts in summary.findings]
+    counts_by_finding = [counts for summary in every for counts in summary.findings]
     counted = [(severity, n) for rule, site, severity, n in counts_by_finding if (rule, site) not in note.muted]
     severities = {severity for severity, _ in counted}
     return Run(
@@ -123,11 +229,11 @@ def merge_summaries(summaries: Iterable[RecordingSummary], note: RunNote) -> Run
         name=first.name if note.name is None else note.name,
         state=next(state for state in order if state in states),
         created_at=min(summary.run.created_at for summary in ranks),
-        updated_at=max(summary.run.updated_at for summary in ranks),
+        updated_at=max(summary.run.updated_at for summary in every),
         kind=first.kind,
         framework=first.framework,
-        ranks=tuple(summary.run.ranks[0] for summary in ranks),
-        last_step=max(summary.run.last_step for summary in ranks),
+        ranks=tuple(summary.run.ranks[0] for summary in ranks if summary.run.ranks != (ALL_RANKS,)) or (0,),
+        last_step=max(summary.run.last_step for summary in every),
         worst=next((severity for severity in reversed(SEVERITIES) if severity in severities), None),
         findings=sum(n for _, n in counted),
         parent=first.parent,
@@ -144,21 +250,35 @@ def _state(summary: RecordingSummary) -> RunState:
     return "crashed" if state == "running" and not is_alive(summary.writer, summary.run.updated_at) else state
 
 
-def claim(connection: Connection, run: Run, rank: int, location: str) -> tuple[int, Run]:
+def claim(
+    connection: Connection, run: Run, rank: int, location: str, feeding: Feeding | None = None
+) -> tuple[int, Run]:
     """Make this process the writer of a recording; return its number and the run as that recording knows it.
 
+    Args:
+        feeding: The process elsewhere whose messages this one writes; a recording that is made of messages may be
+            taken over at any time.
+
     Raises:
+        MessageStored: What is to be written is stored already.
         StoreUnavailable: A process that still runs writes it.
     """
+    writer = identity() if feeding is None else feeding.process
     ours = (recording.c.run == run.id) & (recording.c.rank == rank)
     query = select(recording.c.id, recording.c.state, recording.c.writer, recording.c.updated_at).where(ours)
     if (row := connection.execute(query).one_or_none()) is not None:
-        if row.state == "running" and is_alive(row.writer, row.updated_at):
+        ledger = read_ledger(connection, row.id)
+        feed = None if ledger is None else ledger.feed
+        if feeding is not None and feed is not None and feed.has(feeding.writer, feeding.number):
+            raise MessageStored
+        is_taken_over = feeding is not None and (row.writer == feeding.process or (feed is not None and feed.holder))
+        if row.state == "running" and not is_taken_over and is_alive(row.writer, row.updated_at):
             raise StoreUnavailable(
                 f"rank {rank} of run {run.id!r} in {location} is being written by {describe(row.writer)}; "
                 f"one rank has one writer: wait for it, or begin another run"
             )
-        touch(connection, row.id, state="running", error="", writer=identity())
+        touch(connection, row.id, state="running", error="", writer=writer)
+        write_ledger(connection, row.id, recount(connection, row.id))
         return row.id, summarise_recording(connection, row.id).run
     values = {
         "run": run.id,
@@ -173,80 +293,12 @@ def claim(connection: Connection, run: Run, rank: int, location: str) -> tuple[i
         "updated_at": run.updated_at,
         "last_step": -1,
         "revision": 0,
-        "writer": identity(),
+        "writer": writer,
         "config": to_json(run.config),
         "tags": to_json(run.tags),
         "host": to_json(machine() | dict(run.host)),
     }
     key = connection.execute(insert(recording).values(**values)).inserted_primary_key
     assert key is not None
+    write_ledger(connection, int(key[0]), Ledger())
     return int(key[0]), summarise_recording(connection, int(key[0])).run
-
-
-def write_findings(connection: Connection, number: int, findings: Iterable[Finding]) -> None:
-    """Add findings to recording `number`; one of the same rule, site, rank and first step replaces the earlier."""
-    rows = (
-        {
-            "rule": added.rule,
-            "site": added.site,
-            "rank": int(added.rank),
-            "first_step": int(added.first_step),
-            "severity": added.severity,
-            "data": finding_text(added),
-        }
-        for added in findings
-    )
-    replace_rows(connection, finding, number, rows, ("rule", "site", "rank", "first_step"))
-
-
-def event_row(number: int, added: Event, step: int, micro_step: int) -> dict[str, Any]:  # Any: of any column
-    """Return the row of an event that came with the record of that step."""
-    key = {"recording": number, "step": int(step), "micro_step": int(micro_step)}
-    return {**key, "kind": added.kind, "data": event_text(added)}
-
-
-def read_findings(connection: Connection, number: int, minimum: Severity, limit: int) -> list[Finding]:
-    """Return the first findings of recording `number`, at least as severe as `minimum`."""
-    severe = SEVERITIES[SEVERITIES.index(minimum) :]
-    query = (
-        select(finding.c.data)
-        .where(finding.c.recording == number, finding.c.severity.in_(severe))
-        .order_by(finding.c.first_step, finding.c.id)
-        .limit(limit)
-    )
-    return [read_finding(text) for text in connection.execute(query).scalars()]
-
-
-def read_events(connection: Connection, number: int, kind: str | None, limit: int) -> list[Event]:
-    """Return the newest events of recording `number`, in the order of their arrival."""
-    query = select(event.c.data).where(event.c.recording == number)
-    if kind is not None:
-        query = query.where(event.c.kind == kind)
-    query = query.order_by(event.c.id.desc()).limit(limit)
-    return [read_event(text) for text in connection.execute(query).scalars()][::-1]
-
-
-def read_histograms(
-    connection: Connection, number: int, site: str, subject: str, *, steps: tuple[int, int], limit: int
-) -> list[tuple[int, Histogram]]:
-    """Return (step, histogram) of one site, oldest first, evenly thinned to `limit`."""
-    ours = and_(
-        histogram.c.recording == number,
-        histogram.c.subject == subject,
-        histogram.c.site == site,
-        histogram.c.step.between(*steps),
-    )
-    order = (histogram.c.step, histogram.c.micro_step, histogram.c.id)
-    count = connection.execute(select(func.count()).select_from(histogram).where(ours)).scalar_one()
-    query = select(histogram.c.id).where(ours).order_by(*order)
-    wanted = connection.execute(query).scalars().all() if count > limit else None
-    full = select(histogram.c.step, histogram.c.call, histogram.c.data).where(ours).order_by(*order)
-    if wanted is not None:
-        full = full.where(histogram.c.id.in_([wanted[at] for at in spaced(count, limit).tolist()]))
-    return [(step, read_histogram(site, subject, call, data)) for step, call, data in connection.execute(full)]
-
-
-def read_outcomes(connection: Connection, number: int, limit: int) -> list[Outcome]:
-    """Return the outcomes of recording `number`."""
-    query = select(outcome.c.data).where(outcome.c.recording == number).order_by(outcome.c.id).limit(limit)
-    return [read_outcome(text) for text in connection.execute(query).scalars()]

@@ -96,9 +96,12 @@ def finding_text(finding: Finding) -> str:
 
 def read_finding(text: str) -> Finding:
     """Return the finding from its JSON."""
-    raw = json.loads(text)
-    raw["order"] = tuple(raw["order"])
-    return Finding(**raw)
+    return finding_of(json.loads(text))
+
+
+def finding_of(fields: Mapping[str, Any]) -> Finding:  # Any: parsed JSON
+    """Return the finding of these fields."""
+    return Finding(**{**fields, "order": tuple(fields["order"])})
 
 
 def outcome_text(outcome: Outcome) -> str:

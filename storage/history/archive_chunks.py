@@ -6,14 +6,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Row, Select, bindparam, func, select
 
+from ..damage import Damage, note_damage
 from ..encoding.block_packing import PackedBlocks, unpack_columns
-from ..encoding.codec import all_equal, decode_flags, decode_narrow, encode
-from ..schema.row_statements import StoredStream
+from ..encoding.checksums import unseal
+from ..encoding.codec import CODEC_VERSION, all_equal, decode_flags, decode_narrow, encode
+from ..errors import StoreDamaged
+from ..schema.row_statements import SCALAR, STEP, StoredStream
 from ..schema.table_definitions import chunk, span
 from .buckets import RATIO, Buckets, read_buckets
-from .hot_records import Timeline, read_blocks
+from .hot_records import RecordTimes, read_blocks
+from .timeline import SEALED, Timeline
 
 #: Sites that share a chunk, and records (or buckets) that it holds.
 GROUP, LENGTH = 16, 256
@@ -31,6 +35,27 @@ def chunk_bytes(values: NDArray[np.float64], flags: bytes, code: int | None = No
     return len(flags).to_bytes(4, "little") + flags + encode(values, code)
 
 
+#: What identifies a chunk within its stream and tier, how it is stored, and its data.
+CHUNK_COLUMNS = (
+    chunk.c.statistic,
+    chunk.c.site_group,
+    chunk.c.first,
+    chunk.c.count.label("size"),
+    chunk.c.codec,
+    chunk.c.data,
+)
+#: Sites and buckets of a larger array.
+_Cells = tuple[slice, slice]
+#: The first and the last step of the records from number `low` to before `high`, as far as the spans tell.
+_STEPS = select(func.min(span.c.first_step).label("first"), func.max(span.c.last_step).label("last")).where(
+    span.c.stream == bindparam("of"),
+    span.c.first + span.c.count > bindparam("low"),
+    span.c.first < bindparam("high"),
+)
+#: The coarsest tier.
+LAST_TIER = 256
+
+
 def read_chunk(
     data: bytes, shape: tuple[int, int], rows: slice = slice(None)
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:  # Any: as narrow as it is stored
@@ -45,14 +70,14 @@ def read_chunk(
 
 def select_chunks(
     stored: StoredStream, tier: int, columns: Sequence[int], rows: slice, begin: int, end: int
-) -> Select[Any]:  # Any: five columns, named in the docstring
+) -> Select[Any]:  # Any: six columns, named in the docstring
     """Return the query for chunks of a tier that hold these rows of records from number `begin` to before `end`.
 
-    Columns of the answer: statistic, group, first, count, data. Group -1 holds all sites.
+    Columns of the answer: statistic, group, first, size, codec, data. Group -1 holds all sites.
     """
     start, stop, _ = rows.indices(len(stored.layout.sites))
     groups = chunk.c.site_group.between(start // GROUP, (max(stop, start + 1) - 1) // GROUP)
-    return select(chunk.c.statistic, chunk.c.site_group, chunk.c.first, chunk.c.count, chunk.c.data).where(
+    return select(*CHUNK_COLUMNS).where(
         chunk.c.stream == stored.id,
         chunk.c.tier == tier,
         chunk.c.statistic.in_(columns),
@@ -72,24 +97,97 @@ def read_archived(
     start, stop, _ = rows.indices(len(stored.layout.sites))
     pieces: list[tuple[tuple[int, slice, slice], NDArray[Any]]] = []
     # As in the chunks, the records of a site are contiguous here; the caller gets the transpose.
-    present, found = np.zeros((2, stop - start, end - begin), dtype=np.bool_)
+    present = np.zeros((stop - start, end - begin), dtype=np.bool_)
+    found = np.zeros((len(columns), *present.shape), dtype=np.bool_)
+    coverage = _Coverage(stored, 1, begin, start)
     position = {column: at for at, column in enumerate(columns)}
-    for column, group, first, count, data in connection.execute(select_chunks(stored, 1, columns, rows, begin, end)):
+    for row in connection.execute(select_chunks(stored, 1, columns, rows, begin, end)):
+        column, group, first, count = row.statistic, row.site_group, row.first, row.size
+        if not _has_place(row):
+            continue
         site = group * GROUP
         low, high = max(site, start), min(site + GROUP, stop)
-        block, flags = read_chunk(data, (group_height(stored, group), count), slice(low - site, high - site))
         early, late = max(first, begin), min(first + count, end)
         source = (slice(None), slice(early - first, late - first))
         target = (slice(low - start, high - start), slice(early - begin, late - begin))
+        try:
+            block, flags = read_chunk(
+                chunk_content(stored.id, 1, row), (group_height(stored, group), count), slice(low - site, high - site)
+            )
+        except StoreDamaged as error:
+            coverage.note(connection, columns[position[column]], target, str(error))
+            continue
         pieces.append(((position[column], *target), block[source]))
         present[target] = flags[source]
-        found[target] = True
+        found[position[column]][target] = True
+    for column, there in zip(columns, found, strict=True):
+        coverage.check(connection, column, there)
     dtype = np.result_type(np.float32, *{piece.dtype for _, piece in pieces})
-    shape = (len(columns), *found.shape)
+    shape = (len(columns), *present.shape)
     values = np.empty(shape, dtype) if found.all() else np.full(shape, np.nan, dtype)
     for region, piece in pieces:
         values[region] = piece
-    return values.swapaxes(1, 2), present.T, found.T
+    whole: NDArray[np.bool_] = np.logical_and.reduce(found, axis=0)
+    return values.swapaxes(1, 2), (present & whole).T, whole.T
+
+
+def chunk_content(key: int, tier: int, row: Row[*tuple[Any, ...]]) -> bytes:  # Any: the columns of `select_chunks`
+    """Return the content of a chunk of stream `key`.
+
+    Raises:
+        StoreDamaged: It is not what was written.
+    """
+    if row.codec == SEALED:
+        return unseal(row.data, key, tier, row.statistic, row.site_group, row.first, row.size)
+    if row.codec != CODEC_VERSION:
+        raise StoreDamaged(f"its codec {row.codec} is unknown")
+    data: bytes = row.data
+    return data
+
+
+class _Coverage:
+    """Notices which chunks of a region are damaged, and which should be there and are not.
+
+    Args:
+        begin: Number of the first record of the region.
+        start: Number of its first site.
+    """
+
+    def __init__(self, stored: StoredStream, tier: int, begin: int, start: int) -> None:
+        self._stored, self._tier, self._begin, self._start = stored, tier, begin, start
+        self._noted: dict[int, list[_Cells]] = {}
+
+    def note(self, connection: Connection, column: int, cells: _Cells, reason: str) -> None:
+        """Note that these cells of the region (sites, buckets) cannot be read."""
+        self._noted.setdefault(column, []).append(cells)
+        layout = self._stored.layout
+        sites = layout.sites[self._start + cells[0].start : self._start + cells[0].stop]
+        low, high = (self._begin + at * self._tier for at in (cells[1].start, cells[1].stop))
+        steps = connection.execute(_STEPS, {"of": self._stored.id, "low": low, "high": high}).one()
+        what = "scalars" if layout.subject == SCALAR else f"{layout.subject}/{layout.statistics[column]}"
+        note_damage(Damage(what, reason, () if layout.subject == STEP else sites, steps.first, steps.last))
+
+    def check(self, connection: Connection, column: int, found: NDArray[np.bool_]) -> None:
+        """Note the cells `(sites, buckets)` that no chunk holds although none of them was thinned."""
+        if found.all() or self._stored.whole_from is None or self._tier == LAST_TIER:
+            return
+        whole_from = self._stored.whole_from[0 if self._tier == 1 else 1]
+        gone = ~found
+        gone[:, : max(-(-(whole_from - self._begin) // self._tier), 0)] = False
+        if self._tier > 1:  # it is made of whole chunks
+            made = _made(connection, self._stored, self._tier)
+            gone[:, max(made - self._begin, 0) // self._tier :] = False
+        for cells in self._noted.get(column, ()):
+            gone[cells] = False
+        if gone.any():
+            sites, buckets = (np.flatnonzero(gone.any(axis=axis)) for axis in (1, 0))
+            cells = slice(int(sites[0]), int(sites[-1]) + 1), slice(int(buckets[0]), int(buckets[-1]) + 1)
+            self.note(connection, column, cells, "its chunk is missing")
+
+
+def _has_place(row: Row[*tuple[Any, ...]]) -> bool:  # Any: the columns of `select_chunks`
+    """Return whether a chunk says which records it holds; one that is damaged so is missing there."""
+    return isinstance(row.first, int) and isinstance(row.size, int)
 
 
 def group_height(stored: StoredStream, group: int) -> int:
@@ -112,12 +210,6 @@ class ArchiveRegion:
     begin: int
     end: int
     tier: int
-
-
-#: Sites and buckets of a larger array.
-_Cells = tuple[slice, slice]
-#: The coarsest tier.
-LAST_TIER = 256
 
 
 def choose_tier(records: int, wanted: int) -> int:
@@ -183,8 +275,16 @@ def read_strange(
     firsts = np.unique(starts // LENGTH * LENGTH)
     query = select_chunks(stored, 1, [column], slice(row, row + 1), int(firsts[0]), int(firsts[-1]) + 1)
     height, only = group_height(stored, row // GROUP), slice(row % GROUP, row % GROUP + 1)
-    for _, _, first, count, data in connection.execute(query.where(chunk.c.first.in_(firsts.tolist()))):
-        (line,), (there,) = read_chunk(data, (height, count), only)
+    for chunk_row in connection.execute(query.where(chunk.c.first.in_(firsts.tolist()))):
+        first = chunk_row.first
+        if not _has_place(chunk_row):
+            continue
+        try:
+            (line,), (there,) = read_chunk(chunk_content(stored.id, 1, chunk_row), (height, chunk_row.size), only)
+        except StoreDamaged as error:
+            cells = slice(0, 1), slice(first, first + chunk_row.size)
+            _Coverage(stored, 1, 0, row).note(connection, column, cells, str(error))
+            continue
         at = np.flatnonzero(there & ~np.isfinite(line))
         at = at[np.isin((first + at) // size * size, starts)]
         ordinals.append(first + at)
@@ -218,18 +318,25 @@ def _read_tier(
     shape = (stop - start, (end - begin) // tier)
     found = np.zeros(shape, dtype=np.bool_)
     pieces: list[tuple[_Cells, list[NDArray[Any]]]] = []
-    for _, group, first, count, data in connection.execute(
-        select_chunks(stored, tier, [region.column], region.rows, begin, end)
-    ):
-        site = max(group, 0) * GROUP
-        height = group_height(stored, group)
+    coverage = _Coverage(stored, tier, begin, start)
+    for row in connection.execute(select_chunks(stored, tier, [region.column], region.rows, begin, end)):
+        if not _has_place(row):
+            continue
+        first, site = row.first, max(row.site_group, 0) * GROUP
+        height = group_height(stored, row.site_group)
         low, high = max(site, start), min(site + height, stop)
-        few = read_buckets(data, (height, count), slice(low - site, high - site), with_positions=with_positions)
-        early, late = max(first, begin), min(first + count * tier, end)
+        early, late = max(first, begin), min(first + row.size * tier, end)
         target = (slice(low - start, high - start), slice((early - begin) // tier, (late - begin) // tier))
+        try:
+            content, part = chunk_content(stored.id, tier, row), slice(low - site, high - site)
+            few = read_buckets(content, (height, row.size), part, with_positions=with_positions)
+        except StoreDamaged as error:
+            coverage.note(connection, region.column, target, str(error))
+            continue
         source = (slice(None), slice((early - first) // tier, (late - first) // tier))
         pieces.append((target, [array[source] for array in few.arrays()]))
         found[target] = True
+    coverage.check(connection, region.column, found)
     is_whole = bool(found.all())
     by_array = ([(target, few[at]) for target, few in pieces] for at in range(6))
     laid = [_laid(shape, some, np.nan if at < 2 else 0, is_whole=is_whole) for at, some in enumerate(by_array)]
@@ -281,7 +388,15 @@ def read_hot(
     connection: Connection, stored: StoredStream, line: Timeline, columns: Sequence[int], rows: slice = slice(None)
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return values and presence of the hot records of a timeline."""
-    blocks = PackedBlocks.of(())
-    if len(line) > line.archived:
-        blocks = read_blocks(connection, stored.id, int(line.steps[line.archived]), int(line.steps[-1]))
-    return unpack_columns(blocks, columns, len(stored.layout.sites), rows)
+    sites = len(stored.layout.sites)
+    if len(line) == line.archived:
+        return unpack_columns(PackedBlocks.of(()), columns, sites, rows)
+    late = RecordTimes(line.steps, line.micro_steps, line.times)[line.archived :]
+    blocks, intact = read_blocks(connection, stored.id, late)
+    values, present = unpack_columns(blocks, columns, sites, rows)
+    if intact.all():
+        return values, present
+    whole = np.full((len(columns), len(late), values.shape[2]), np.nan)
+    there = np.zeros((len(late), values.shape[2]), dtype=np.bool_)
+    whole[:, intact], there[intact] = values, present
+    return whole, there

@@ -10,6 +10,7 @@ No state is kept between calls: the tables show what is left to do, so a restart
 ends, the remaining records become a smaller chunk; a run that is continued unpacks it again.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,14 +21,20 @@ from numpy.typing import NDArray
 from sqlalchemy import BindParameter, Connection, and_, bindparam, delete, func, select, update
 
 from ..encoding.block_packing import pack_alike, unpack_columns
-from ..encoding.codec import CODEC_VERSION, WIDEST, encode_flags, narrowest
-from ..errors import StoreError
+from ..encoding.checksums import seal
+from ..encoding.codec import WIDEST, encode_flags, narrowest
+from ..errors import StoreDamaged, StoreError
 from ..records import Block, Layout
-from ..schema.row_statements import SCALAR, STEP, StoredStream, insert_rows, run_statement
+from ..schema.compiled_statements import insert_rows, run_statement
+from ..schema.ledger import Ledger
+from ..schema.row_statements import SCALAR, STEP, StoredStream
 from ..schema.table_definitions import chunk, finding, hot, span, stream
-from .archive_chunks import ALL_SITES, GROUP, LENGTH, chunk_bytes, read_archived
+from .archive_chunks import ALL_SITES, CHUNK_COLUMNS, GROUP, LENGTH, chunk_bytes, chunk_content, read_archived
 from .buckets import RATIO, Buckets, bucket_buckets, bucket_bytes, bucket_records, join, read_buckets
-from .hot_records import RecordTimes, hot_rows, read_span, span_bytes, take_oldest
+from .hot_records import hot_rows, take_oldest
+from .timeline import SEALED, SPAN, read_span, span_row
+
+_log = logging.getLogger(__name__)
 
 #: Most rows that one call deletes, so that it stays short.
 _ROWS_AT_ONCE = 2000
@@ -57,7 +64,7 @@ class Retention:
             raise StoreError(f"retention expects 0 <= full <= fine, got full={self.full} and fine={self.fine}")
 
 
-def thin_once(connection: Connection, number: int, retention: Retention) -> bool:
+def thin_once(connection: Connection, number: int, retention: Retention, ledger: Ledger) -> bool:
     """Delete some data of recording `number` that is older than the retention allows; return whether there was any.
 
     Scalars and the steps themselves are never thinned: they are small.
@@ -65,6 +72,7 @@ def thin_once(connection: Connection, number: int, retention: Retention) -> bool
     for key, records in run_statement(connection, _ARCHIVED, {"of": number}).all():
         for tier, kept in ((1, retention.full), (16, retention.fine)):
             if records - kept >= LENGTH * tier and _thin(connection, number, key, tier, records - kept):
+                ledger.thin(key, tier, (records - kept) // (LENGTH * tier) * LENGTH * tier)
                 return True
     return False
 
@@ -110,7 +118,7 @@ TIERS = (16, 256)
 _OF: BindParameter[int] = bindparam("of")
 _NEXT_RECORD = select(func.max(span.c.first + span.c.count)).where(span.c.stream == _OF)
 _WIDE = and_(chunk.c.stream == _OF, chunk.c.tier == bindparam("of_tier"), chunk.c.site_group == ALL_SITES)
-_WIDE_ROWS = select(chunk.c.statistic, chunk.c.first, chunk.c.data).where(_WIDE).order_by(chunk.c.first)
+_WIDE_ROWS = select(*CHUNK_COLUMNS).where(_WIDE).order_by(chunk.c.first)
 _NO_MORE_WIDE = delete(chunk).where(_WIDE)
 
 
@@ -119,15 +127,12 @@ def compact(connection: Connection, stored: StoredStream, count: int = LENGTH) -
 
     Only the last chunk of an ended run has fewer than `LENGTH` records.
     """
-    line, blocks = take_oldest(connection, stored.id, count)
+    first = run_statement(connection, _NEXT_RECORD, {"of": stored.id}).scalar() or 0
+    line, blocks = take_oldest(connection, stored.id, first, count)
     if not len(blocks):
         return 0
     values, present = unpack_columns(blocks, range(len(stored.layout.statistics)), len(stored.layout.sites))
-    first = run_statement(connection, _NEXT_RECORD, {"of": stored.id}).scalar() or 0
-    head = {"stream": stored.id, "first": first, "count": len(line), "codec": CODEC_VERSION}
-    bounds = {"first_step": int(line.steps[0]), "last_step": int(line.steps[-1])}
-    data = span_bytes(line.steps, line.micro_steps, line.times)
-    insert_rows(connection, span, [{**head, **bounds, "data": data}])
+    insert_rows(connection, span, [span_row(stored.id, first, line)])
     insert_rows(connection, chunk, list(_records(stored, first, values, present)))
     if len(line) == LENGTH:
         insert_rows(connection, chunk, list(_buckets(stored, first, values, present)))
@@ -136,19 +141,24 @@ def compact(connection: Connection, stored: StoredStream, count: int = LENGTH) -
 
 
 def take_apart(connection: Connection, streams: Sequence[StoredStream]) -> None:
-    """Unpack the last, incomplete chunks of an ended run, so that more records can follow."""
+    """Unpack the last, incomplete chunks of an ended run, so that more records can follow.
+
+    Raises:
+        StoreDamaged: They are not what was written.
+    """
     for stored in streams:
-        query = select(span.c.id, span.c.first, span.c.count, span.c.data)
-        query = query.where(span.c.stream == stored.id, span.c.count < LENGTH)
-        for key, begin, count, data in connection.execute(query).all():
-            columns = range(len(stored.layout.statistics))
-            values, present, _ = read_archived(connection, stored, columns, slice(None), begin, begin + count)
-            blocks = [Block(stored.layout, values[:, at].T, present[at]) for at in range(count)]
-            insert_rows(connection, hot, list(hot_rows(stored.id, RecordTimes(*read_span(data)), pack_alike(blocks))))
-            connection.execute(
-                delete(chunk).where(chunk.c.stream == stored.id, chunk.c.tier == 1, chunk.c.first == begin)
+        query = SPAN.add_columns(span.c.id).where(span.c.stream == stored.id, span.c.count < LENGTH)
+        for row in connection.execute(query).all():
+            line, columns = read_span(stored.id, row), range(len(stored.layout.statistics))
+            values, present, _ = read_archived(
+                connection, stored, columns, slice(None), row.first, row.first + row.size
             )
-            connection.execute(delete(span).where(span.c.id == key))
+            blocks = [Block(stored.layout, values[:, at].T, present[at]) for at in range(row.size)]
+            insert_rows(connection, hot, list(hot_rows(stored.id, row.first, line, pack_alike(blocks))))
+            connection.execute(
+                delete(chunk).where(chunk.c.stream == stored.id, chunk.c.tier == 1, chunk.c.first == row.first)
+            )
+            connection.execute(delete(span).where(span.c.id == row.id))
 
 
 def _records(
@@ -195,16 +205,17 @@ def _merge(connection: Connection, stored: StoredStream, first: int) -> None:
         first -= (RATIO - 1) * tier * RATIO
         parts: dict[int, list[Buckets]] = {}
         shape = (len(stored.layout.sites), RATIO)
-        for statistic, _, data in connection.execute(_WIDE_ROWS, {"of": stored.id, "of_tier": tier}):
-            parts.setdefault(statistic, []).append(read_buckets(data, shape, with_positions=True))
+        for row in connection.execute(_WIDE_ROWS, {"of": stored.id, "of_tier": tier}):
+            few = read_buckets(chunk_content(stored.id, tier, row), shape, with_positions=True)
+            parts.setdefault(row.statistic, []).append(few)
         rows: list[dict[str, Any]] = []
-        for statistic, few in parts.items():
-            whole = join(few)
+        for statistic, wide_parts in parts.items():
+            whole = join(wide_parts)
             for group, site in enumerate(range(0, shape[0], GROUP)):
                 data = bucket_bytes(whole.sites(site, site + GROUP))
                 rows.append(_row(stored, _ChunkKey(tier, statistic, group, first), whole.low.shape[1], data))
             if tier != TIERS[-1]:
-                wide, key = bucket_buckets(few, tier), _ChunkKey(tier * RATIO, statistic, ALL_SITES, first)
+                wide, key = bucket_buckets(wide_parts, tier), _ChunkKey(tier * RATIO, statistic, ALL_SITES, first)
                 rows.append(_row(stored, key, wide.low.shape[1], bucket_bytes(wide)))
         connection.execute(_NO_MORE_WIDE, {"of": stored.id, "of_tier": tier})
         insert_rows(connection, chunk, rows)
@@ -230,9 +241,9 @@ def _row(
         "site_group": key.group,
         "first": key.first,
         "count": count,
-        "codec": CODEC_VERSION,
+        "codec": SEALED,
         "kept": kept,
-        "data": data,
+        "data": seal(data, stored.id, key.tier, key.statistic, key.group, key.first, count),
     }
 
 
@@ -255,6 +266,7 @@ class Compactor:
         self._hot = Counter(hot)
         self._retention = retention
         self._may_thin = True
+        self._damaged: set[int] = set()
 
     def grow(self, written: Mapping[int, int]) -> None:
         """Add the numbers of new hot records by stream."""
@@ -264,21 +276,34 @@ class Compactor:
         """Return whether a stream has that many hot records, or some records may have to be thinned."""
         return self._may_thin or any(count >= least for count in self._hot.values())
 
-    def run(self, connection: Connection, streams: Mapping[Layout, int], least: int = LENGTH) -> None:
+    def run(self, connection: Connection, streams: Mapping[Layout, int], ledger: Ledger, least: int = LENGTH) -> None:
         """Compact some of the streams with that many hot records, or else thin old records.
+
+        A stream with damaged records is left as it is: its chunks would hide the damage.
 
         Args:
             streams: All streams of the recording, with their numbers.
         """
         due = self._due(streams, least)
-        left = {
-            stored.id: self._hot[stored.id] - moved if (moved := compact(connection, stored, count)) >= least else 0
-            for stored, count in due
-        }
-        may_thin = bool(due) or thin_once(connection, self._number, self._retention)
+        left: dict[int, int] = {}
+        for stored, count in due:
+            moved = self._compact(connection, stored, count)
+            left[stored.id] = self._hot[stored.id] - moved if moved >= least else 0
+        may_thin = bool(due) or thin_once(connection, self._number, self._retention, ledger)
         for key, count in left.items():
             self._hot[key] = count
         self._may_thin = may_thin
+
+    def _compact(self, connection: Connection, stored: StoredStream, count: int) -> int:
+        if stored.id in self._damaged:
+            return 0
+        try:
+            with connection.begin_nested():
+                return compact(connection, stored, count)
+        except StoreDamaged as error:
+            self._damaged.add(stored.id)
+            _log.error("records of %s are damaged and stay as they are: %s", stored.layout.subject, error)
+            return 0
 
     def _due(self, streams: Mapping[Layout, int], least: int) -> list[tuple[StoredStream, int]]:
         """Return streams to compact together, and how many records of each."""

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 from tsdownsample import MinMaxDownsampler
 
+from ..damage import Damage, note_damage
 from ..metric_series import ROOT_SITE, Matrix, Series, split_metric
 from ..records import Layout
 from ..schema.row_statements import SCALAR, STEP, StoredStream, read_streams
 from .archive_chunks import ArchiveRegion, choose_tier, read_hot, read_region, read_strange, segments
 from .buckets import Buckets
-from .hot_records import FIRST, LAST, Timeline, read_timeline
+from .timeline import FIRST, LAST, Timeline, check_extent, read_timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def join_matrix(parts: Sequence[MatrixPart], query: MatrixQuery) -> Matrix:
             continue
         column = np.searchsorted(starts, part.starts, "right") - 1
         begins = np.flatnonzero(np.diff(column, prepend=-1))
-        at = _index(np.array([position[site] for site in part.sites]), column[begins])
+        at = _index(np.array([position[site] for site in part.sites], np.int64), column[begins])
         least, most = _fold(np.fmin, part.low, begins), _fold(np.fmax, part.high, begins)
         strange, count = _fold(np.add, part.non_finite, begins), _fold(np.add, part.present, begins)
         if touched.isdisjoint(part.sites):  # no other part has these sites yet
@@ -224,6 +225,7 @@ def read_series(connection: Connection, number: int, query: SeriesQuery) -> Seri
     parts: list[Points] = []
     total = 0
     for stored, row, column in _cells(connection, number, query):
+        check_stream(connection, stored)
         line = read_timeline(connection, stored.id, *query.steps)
         at, values, count = _points(connection, stored, line, row, column, query.limit)
         total += count
@@ -239,10 +241,26 @@ def read_matrix(connection: Connection, number: int, query: MatrixQuery) -> Matr
         rows = first_calls(stored.layout)
         if subject == SCALAR or statistic not in stored.layout.statistics or not rows:
             continue
+        check_stream(connection, stored)
         line = read_timeline(connection, stored.id, *query.steps)
         column = stored.layout.statistics.index(statistic)
         parts += _columns(connection, stored, line, column, rows, query.limit)
     return join_matrix(parts, query)
+
+
+def check_stream(connection: Connection, stored: StoredStream) -> None:
+    """Note the records of a stream that are missing."""
+    if stored.records is None:
+        return
+    for first, last in check_extent(connection, stored.id, stored.records):
+        note_damage(Damage(*_named(stored.layout), first, last))
+
+
+def _named(layout: Layout) -> tuple[str, str, tuple[str, ...]]:
+    """Return the first three arguments of a `Damage` of all records of a layout."""
+    if layout.subject == STEP:
+        return "steps", "records are missing", ()
+    return ("scalars" if layout.subject == SCALAR else layout.subject), "records are missing", layout.sites
 
 
 def _points(
@@ -275,7 +293,11 @@ def _points(
     parts.append((line.offset + line.archived + here, late[0, here, 0]))
     ordinals, first = np.unique(np.concatenate([at for at, _ in parts]), return_index=True)
     values = np.concatenate([part for _, part in parts])[first]
-    return ordinals - line.offset, values, total + len(here)
+    at = ordinals - line.offset
+    if line.lost is not None:
+        known = ~line.lost[at]
+        return at[known], values[known], int(known.sum())
+    return at, values, total + len(here)
 
 
 def _ends(
@@ -299,8 +321,11 @@ def _columns(
         region = read_region(
             connection, stored, ArchiveRegion(column, slice(None), begin, end, tier), with_positions=False
         )
-        steps = line.steps[begin - line.offset : end - line.offset : tier]
+        at = slice(begin - line.offset, end - line.offset, tier)
+        steps = line.steps[at]
         few = region if len(rows) == len(region.low) else Buckets(*(array[rows] for array in region.arrays()))
+        if line.lost is not None:
+            steps, few = steps[~line.lost[at]], Buckets(*(array[:, ~line.lost[at]] for array in few.arrays()))
         yield MatrixPart(sites, steps, few.low, few.high, few.non_finite, few.present)
     values, there = read_hot(connection, stored, line, [column])
     yield every_record(sites, line.steps[line.archived :], values[0][:, rows], there[:, rows])

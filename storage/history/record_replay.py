@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
-from ..encoding.record_codec import read_event, read_histogram
+from ..damage import Damage, gathering
 from ..records import Block, Event, Histogram, StepRecord
+from ..schema.ledger import check_count
+from ..schema.rare_rows import events_between, histograms_between
 from ..schema.row_statements import SCALAR, STEP, StoredStream, read_streams, shown_layout
-from ..schema.table_definitions import event, histogram
 from .archive_chunks import read_values
-from .hot_records import read_timeline
+from .queries import check_stream
+from .timeline import read_timeline
 
 #: Records that are read at a time.
 WINDOW = 128
@@ -21,30 +24,50 @@ _Key = tuple[int, int]
 
 
 def replay(
-    read: Callable[[], AbstractContextManager[Connection]], number: int, first: int, last: int, limit: int | None
+    read: Callable[[], AbstractContextManager[Connection]],
+    number: int,
+    first: int,
+    last: int,
+    limit: int | None,
+    tell: Callable[[list[Damage]], None] = lambda found: None,
 ) -> Iterator[StepRecord]:
     """Yield the records of recording `number` between two steps; with `limit`, only that many of the newest.
 
     No transaction is open while the caller works with a record.
+
+    Args:
+        tell: Receives, after the last record, what could not be read.
     """
-    with read() as connection:
+    with read() as connection, gathering() as found:
+        for stored in read_streams(connection, number):
+            check_stream(connection, stored)
         streams = read_streams(connection, number, STEP)
         steps = read_timeline(connection, streams[0].id, first, last).steps if streams else np.empty(0, np.int64)
+        for table in ("events", "histograms"):
+            check_count(connection, number, table)
     at = 0 if limit is None else max(len(steps) - limit, 0)
     while at < len(steps):
         end = min(at + WINDOW, len(steps))
         while end < len(steps) and steps[end] == steps[end - 1]:  # micro-steps of a step stay together
             end += 1
-        with read() as connection:
+        with read() as connection, gathering() as more:
             records = _window(connection, number, int(steps[at]), int(steps[end - 1]))
+        found += [damage for damage in more if damage not in found]
         extra = len(records) - (end - at)  # a limit may begin between the micro-steps of a step
         yield from records[max(extra, 0) :]
         at = end
+    if found:
+        tell(found)
 
 
 def _window(connection: Connection, number: int, first: int, last: int) -> list[StepRecord]:
     """Return the records of a few steps."""
-    events, shapes = _events(connection, number, first, last), _histograms(connection, number, first, last)
+    events: dict[_Key, list[Event]] = {}
+    for key, added in events_between(connection, number, first, last):
+        events.setdefault(key, []).append(added)
+    shapes: dict[_Key, list[Histogram]] = {}
+    for key, shape in histograms_between(connection, number, first, last):
+        shapes.setdefault(key, []).append(shape)
     blocks: dict[_Key, list[Block]] = {}
     scalars: dict[_Key, dict[str, float]] = {}
     keys: list[_Key] = []
@@ -52,10 +75,13 @@ def _window(connection: Connection, number: int, first: int, last: int) -> list[
     for stored in read_streams(connection, number):
         line = read_timeline(connection, stored.id, first, last)
         values, present = read_values(connection, stored, line, range(len(stored.layout.statistics)))
+        if line.lost is not None:
+            present = present & ~line.lost[:, None]
         at = list(zip(line.steps.tolist(), line.micro_steps.tolist(), strict=True))
         if stored.layout.subject == STEP:
-            keys = at
-            moments = list(zip(line.times.tolist(), (values[0, :, 0] != 0).tolist(), strict=True))
+            known = present[:, 0].tolist()  # all but what is damaged
+            keys = list(compress(at, known))
+            moments = list(compress(zip(line.times.tolist(), (values[0, :, 0] != 0).tolist(), strict=True), known))
         elif stored.layout.subject == SCALAR:
             _add_scalars(scalars, at, stored.layout.sites, values[0], present)
         else:
@@ -102,28 +128,3 @@ def _add_blocks(
         elif present[at].any() or not present.shape[1]:
             block[~present[at]] = np.nan
             blocks.setdefault(key, []).append(Block(layout, block, present[at]))
-
-
-def _events(connection: Connection, number: int, first: int, last: int) -> dict[_Key, list[Event]]:
-    found: dict[_Key, list[Event]] = {}
-    query = (
-        select(event.c.step, event.c.micro_step, event.c.data)
-        .where(event.c.recording == number, event.c.step.between(first, last))
-        .order_by(event.c.id)
-    )
-    for step, micro_step, text in connection.execute(query):
-        found.setdefault((step, micro_step), []).append(read_event(text))
-    return found
-
-
-def _histograms(connection: Connection, number: int, first: int, last: int) -> dict[_Key, list[Histogram]]:
-    found: dict[_Key, list[Histogram]] = {}
-    table = histogram
-    query = (
-        select(table.c.step, table.c.micro_step, table.c.site, table.c.subject, table.c.call, table.c.data)
-        .where(table.c.recording == number, table.c.step.between(first, last))
-        .order_by(table.c.id)
-    )
-    for step, micro_step, site, subject, call, data in connection.execute(query):
-        found.setdefault((step, micro_step), []).append(read_histogram(site, subject, call, data))
-    return found

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -49,6 +50,7 @@ def file_reader(path: Path) -> Engine:
         mode = "ro&immutable=1"
     engine = _file_engine(path, mode, pool_size=4, max_overflow=16)
     _on_connect(engine, _READER_PRAGMAS)
+    event.listen(engine, "connect", _read_any_text)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     return engine
 
@@ -79,6 +81,8 @@ def store_errors(location: object) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise _translate(location, str(error.orig)) from error
+    except UnicodeDecodeError as error:  # SQLite's own message quotes what is damaged
+        raise _translate(location, "malformed names of its tables") from error
     except SQLAlchemyError as error:
         raise StoreError(f"{location}: {error}") from error
 
@@ -98,14 +102,23 @@ def _on_connect(engine: Engine, pragmas: tuple[str, ...]) -> None:
             connection.execute(f"PRAGMA {pragma}").fetchall()
 
 
+def _read_any_text(connection: Any, _record: object) -> None:  # Any: the DBAPI's connection
+    """Let checksums find what is no UTF-8, instead of the driver, which would refuse the other rows as well."""
+    connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
+
+
 def _translate(location: object, message: str) -> StoreError:
     if (
         "malformed" in message
         or "not a database" in message
         or "no such table" in message
         or "no such column" in message
+        or "Could not decode" in message
     ):
-        return StoreDamaged(f"{location} cannot be read as a run: {message}; restore it from a copy or delete it")
+        return StoreDamaged(
+            f"{location} cannot be read as a run: {message}; `mindscope verify --repair` mends what it can, "
+            f"or restore it from a copy or delete it"
+        )
     if "locked" in message:
         return StoreUnavailable(f"{location} is locked by another process for more than 5 s: {message}")
     if "full" in message:

@@ -1,7 +1,7 @@
 """Statements that change and read the rows of a recording: its own row, its streams and its former structures."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -9,13 +9,11 @@ from typing import Any
 from sqlalchemy import (
     BindParameter,
     Connection,
-    CursorResult,
-    Dialect,
-    Executable,
     Table,
     Update,
     and_,
     bindparam,
+    case,
     delete,
     insert,
     inspect,
@@ -23,10 +21,15 @@ from sqlalchemy import (
     update,
 )
 
+from ..damage import Damage, note_damage
+from ..encoding.checksums import seal, unseal_frame
 from ..encoding.record_codec import read_layout, read_structure, structure_bytes
+from ..errors import StoreDamaged
 from ..records import Layout
 from ..run_info import FormerStructure, Structure
-from .table_definitions import event, former, histogram, hot, recording, stream
+from .compiled_statements import run_statement
+from .ledger import RARE, STRUCTURE, Ledger, check_count, read_ledger
+from .table_definitions import former, hot, recording, stream
 
 
 def touch(connection: Connection, number: int, **values: object) -> None:
@@ -47,49 +50,20 @@ def _touching(names: tuple[str, ...]) -> Update:
     return update(recording).where(recording.c.id == bindparam("of")).values(revision=recording.c.revision + 1, **new)
 
 
-def run_statement(
-    connection: Connection, statement: Executable, values: Mapping[str, object]
-) -> CursorResult[*tuple[Any, ...]]:  # Any: the statement's columns
-    """Run a statement that is compiled once, in a third of SQLAlchemy's own time; return the result.
+def remove_record(connection: Connection, number: int, step: int, micro_step: int, ledger: Ledger) -> None:
+    """Remove a record, its histograms and its events from recording `number`; it must not share rows with others.
 
-    Values pass to and from the driver as they are: plain numbers, text, bytes or None.
+    Args:
+        ledger: Counts them no longer.
     """
-    text, names, fixed = _compiled(statement, connection.dialect)
-    given = {**fixed, **values}
-    return connection.exec_driver_sql(text, tuple([given[name] for name in names]) if names else given)
-
-
-@lru_cache(maxsize=32)
-def _compiled(statement: Executable, dialect: Dialect) -> tuple[str, tuple[str, ...], dict[str, Any]]:  # Any: as above
-    """Return the SQL of a statement for the driver, the order of its values (none if they go by name) and constants."""
-    made = statement.compile(dialect=dialect)  # type: ignore[attr-defined]  # every statement of ours has it
-    return str(made), tuple(made.positiontup or ()), dict(made.params)
-
-
-def insert_rows(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:  # Any: values of any column
-    """Insert rows, possibly none, with one statement.
-
-    Values pass to the driver as they are: plain numbers, text, bytes or None, with the same columns in each row.
-    """
-    if rows:
-        text, names = _insertion(table, connection.dialect, tuple(rows[0]))
-        connection.exec_driver_sql(text, [tuple([row[name] for name in names]) for row in rows] if names else rows)
-
-
-@lru_cache(maxsize=16)
-def _insertion(table: Table, dialect: Dialect, columns: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """Return the SQL of an insertion for the driver, and the order of its values (none if they go by name)."""
-    made = insert(table).inline().compile(dialect=dialect, column_keys=list(columns))
-    return str(made), tuple(made.positiontup or ())
-
-
-def remove_record(connection: Connection, number: int, step: int, micro_step: int) -> None:
-    """Remove a record, its histograms and its events from recording `number`; it must not share rows with others."""
-    ours = hot.c.stream.in_(select(stream.c.id).where(stream.c.recording == number))
-    connection.execute(delete(hot).where(ours, hot.c.step == step, hot.c.micro_step == micro_step))
-    for table in (histogram, event):
+    streams = hot.c.stream.in_(select(stream.c.id).where(stream.c.recording == number))
+    ours = and_(streams, hot.c.step == step, hot.c.micro_step == micro_step)
+    ledger.grow(dict.fromkeys(connection.execute(select(hot.c.stream).where(ours)).scalars(), -1))
+    connection.execute(delete(hot).where(ours))
+    for name in ("histograms", "events"):
+        table = RARE[name]
         same = and_(table.c.recording == number, table.c.step == step, table.c.micro_step == micro_step)
-        connection.execute(delete(table).where(same))
+        ledger.count(name, -connection.execute(delete(table).where(same)).rowcount)
 
 
 def replace_rows(
@@ -114,10 +88,17 @@ EARLIER = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class StoredStream:
-    """A stream and its number."""
+    """A stream and its number.
+
+    Args:
+        records: How many records it has had; None in a recording of an older version, which did not count.
+        whole_from: Numbers of the records from which on full resolution, and buckets of 16, are complete.
+    """
 
     id: int
     layout: Layout
+    records: int | None = None
+    whole_from: tuple[int, int] | None = None
 
 
 def earlier_layout(layout: Layout) -> Layout:
@@ -132,10 +113,25 @@ def shown_layout(layout: Layout) -> Layout:
 
 def read_streams(connection: Connection, number: int, subject: str | None = None) -> list[StoredStream]:
     """Return the streams of recording `number`, oldest first."""
-    query = select(stream.c.id, stream.c.layout).where(stream.c.recording == number).order_by(stream.c.id)
-    if subject is not None:
-        query = query.where(stream.c.subject == subject)
-    return [StoredStream(key, read_layout(data)) for key, data in connection.execute(query)]
+    wanted = stream.c.layout if subject is None else case((stream.c.subject == subject, stream.c.layout))
+    query = select(stream.c.id, stream.c.subject, stream.c.part, wanted.label("layout"))
+    query = query.where(stream.c.recording == number).order_by(stream.c.id)
+    ledger, found = read_ledger(connection, number), []
+    rows = connection.execute(query).all()
+    for row in rows:
+        if subject is not None and row.subject != subject:
+            continue
+        try:
+            layout = read_layout(unseal_frame(row.layout, number, row.subject, row.part))
+        except (StoreDamaged, ValueError) as error:
+            note_damage(Damage(f"the sites of {row.subject}", str(error)))
+            continue
+        counted = None if ledger is None else ledger.records.get(row.id, 0)
+        thinned = None if ledger is None else ledger.thinned.get(row.id, (0, 0))
+        found.append(StoredStream(row.id, layout, counted, thinned))
+    if ledger is not None and (lost := len(ledger.records.keys() - {row.id for row in rows})):
+        note_damage(Damage(f"{lost} of {len(ledger.records)} layouts", "they are missing"))
+    return found
 
 
 #: Most former structures of a recording; later changes only replace the newest structure. Our choice: a megabyte for a
@@ -143,22 +139,47 @@ def read_streams(connection: Connection, number: int, subject: str | None = None
 MOST_FORMER = 100
 
 
-def keep_former(connection: Connection, number: int, data: bytes, last: tuple[int, int]) -> None:
+def seal_structure(data: bytes, number: int) -> bytes:
+    """Return the bytes of the structure of recording `number` as its row holds them."""
+    return seal(data, "structure", number)
+
+
+def stored_structure(connection: Connection, number: int) -> Structure:
+    """Return the structure of recording `number`; an empty one before it is known, or where it is damaged."""
+    known = connection.execute(select(recording.c.structure).where(recording.c.id == number)).scalar()
+    if known is None:
+        ledger = read_ledger(connection, number)
+        if ledger is not None and ledger.rows.get(STRUCTURE):
+            note_damage(Damage("the structure of the model", "it is missing"))
+    try:
+        return read_structure(None if known is None else unseal_frame(known, "structure", number))
+    except (StoreDamaged, ValueError, KeyError, TypeError) as error:
+        note_damage(Damage("the structure of the model", str(error)))
+        return Structure()
+
+
+def keep_former(connection: Connection, number: int, data: bytes, last: tuple[int, int]) -> bool:
     """Keep the structure of recording `number` that a new one replaces, for the records written under it.
 
     Args:
         data: The bytes of the new one.
         last: Step and micro-step of the newest record.
+
+    Returns:
+        Whether there was one to keep.
     """
-    known = connection.execute(select(recording.c.structure).where(recording.c.id == number)).scalar()
+    sealed = connection.execute(select(recording.c.structure).where(recording.c.id == number)).scalar()
+    known = None if sealed is None else unseal_frame(sealed, "structure", number)
     if known in (None, data, structure_bytes(Structure())):
-        return
+        return False
     ours = former.c.recording == number
     places = select(former.c.step, former.c.micro_step).where(ours).order_by(former.c.step, former.c.micro_step)
     before = [(-1, 0), *((row.step, row.micro_step) for row in connection.execute(places))]
     if len(before) <= MOST_FORMER and last > before[-1]:
-        row = {"recording": number, "step": last[0], "micro_step": last[1], "data": known}
+        row = {"recording": number, "step": last[0], "micro_step": last[1], "data": seal(known, number, *last)}
         connection.execute(insert(former).values(**row))
+        return True
+    return False
 
 
 def read_former(connection: Connection, number: int) -> tuple[FormerStructure, ...]:
@@ -166,5 +187,12 @@ def read_former(connection: Connection, number: int) -> tuple[FormerStructure, .
     if not inspect(connection).has_table(former.name):
         return ()
     query = select(former.c.step, former.c.micro_step, former.c.data).where(former.c.recording == number)
-    rows = connection.execute(query.order_by(former.c.id)).all()
-    return tuple(FormerStructure(row.step, row.micro_step, read_structure(row.data)) for row in rows)
+    found = []
+    for row in connection.execute(query.order_by(former.c.id)):
+        try:
+            data = unseal_frame(row.data, number, row.step, row.micro_step)
+            found.append(FormerStructure(row.step, row.micro_step, read_structure(data)))
+        except (StoreDamaged, ValueError) as error:
+            note_damage(Damage("a former structure of the model", str(error), last=row.step))
+    check_count(connection, number, "former")
+    return tuple(found)

@@ -5,6 +5,7 @@ refer to its number, packed data to the number of a stream. To change a table: c
 `MIGRATIONS` that makes the same change in an existing store.
 """
 
+import re
 from collections.abc import Callable
 
 from sqlalchemy import (
@@ -37,6 +38,8 @@ people = MetaData()
 folder = MetaData()
 #: Tables that only a PostgreSQL schema has, created on first use.
 server = MetaData()
+#: Tables that only a PostgreSQL schema has, created when a writer begins.
+written = MetaData()
 
 meta = Table("meta", recorded, Column("key", Text, primary_key=True), Column("value", Text, nullable=False))
 
@@ -192,6 +195,14 @@ outcome = Table(
     UniqueConstraint("recording", "attack", "norm", "epsilon"),
 )
 
+#: What a recording should hold, so that a reader notices what is missing (`ledger.py`).
+account = Table(
+    "ledger",
+    recorded,
+    Column("recording", ForeignKey("recording.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("data", Text, nullable=False),
+)
+
 annotation = Table(
     "annotation",
     people,
@@ -229,6 +240,17 @@ control_document = Table(
     Column("content", Text, nullable=False),
 )
 
+#: The writer of a recording: its random token, the number of its last transaction, and how many records it has written.
+#: It needs no migration: a writer that does not know it leaves it alone.
+claim = Table(
+    "writer_claim",
+    written,
+    Column("recording", BigInteger, ForeignKey(recording.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("token", Text, nullable=False),
+    Column("commits", BigInteger, nullable=False),
+    Column("records", BigInteger, nullable=False),
+)
+
 #: PostgreSQL would compress packed data again; EXTERNAL tells it not to.
 PACKED = (("hot", "data"), ("chunk", "data"), ("span", "data"), ("histogram", "data"))
 
@@ -247,11 +269,17 @@ def _former_structures(connection: Connection) -> None:
     former.create(connection, checkfirst=True)
 
 
+def _ledgers(connection: Connection) -> None:
+    """Version 4: checksums, and counts of what a recording should hold."""
+    account.create(connection, checkfirst=True)
+
+
 #: Step `n` (from 1) leads to schema version `n`.
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _first_tables,
     _rows_of_several,
     _former_structures,
+    _ledgers,
 )
 SCHEMA_VERSION = len(MIGRATIONS)
 
@@ -260,7 +288,7 @@ def schema_version(connection: Connection) -> int:
     """Return the schema version of a database, 0 if it is empty.
 
     Raises:
-        StoreDamaged: The database has tables of another program.
+        StoreDamaged: The database has tables of another program, or a version that is none.
     """
     names = inspect(connection).get_table_names()
     if "meta" not in names:
@@ -268,7 +296,14 @@ def schema_version(connection: Connection) -> int:
             raise StoreDamaged(f"{connection.engine.url.database} has tables but no version; it is no run")
         return 0
     found = connection.execute(select(meta.c.value).where(meta.c.key == "schema_version")).scalar()
-    return int(found) if found is not None else 0
+    if found is None:
+        return 0
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", str(found)):
+        raise StoreDamaged(
+            f"{connection.engine.url.database} must have a schema version from 1 on, got {str(found)[:40]!r}; it is "
+            f"damaged: restore it from a copy or delete it"
+        )
+    return int(found)
 
 
 def check_version(connection: Connection) -> int:

@@ -6,6 +6,7 @@ A listener that fails never stops the training: it is switched off, and an event
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ..encoding.block_rounding import round_record
 from ..records import Event, Finding, Json, StepRecord
@@ -105,3 +106,19 @@ class Listeners:
         _log.error("%s failed at step %d and is switched off", type(listener).__name__, step, exc_info=error)
         data: dict[str, Json] = {"collector": type(listener).__name__, "error": f"{type(error).__name__}: {error}"}
         self.notices.append(Event("monitor_fault", step, data=data))
+
+
+class ContainedListeners(Listeners):
+    """Listeners that may raise anything: what would end the thread fails as any other error of theirs."""
+
+    def _call(self, step: int, call: Callable[[Listener], object]) -> None:
+        super()._call(step, partial(_as_exception, call))
+
+
+def _as_exception(call: Callable[[Listener], object], listener: Listener) -> None:
+    try:
+        call(listener)
+    except Exception:
+        raise
+    except BaseException as error:
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error

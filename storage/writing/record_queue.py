@@ -8,14 +8,21 @@ from collections.abc import Callable, Sequence
 from ..errors import StoreError
 from ..records import StepRecord
 from ..run_info import Structure
+from .backlog import MEMORY_BYTES, item_bytes
+from .losses import Losses
 
 Item = StepRecord | Structure
 
-#: Records that may wait by default, which is also what kill -9 can lose: half a second of steps of 5 ms.
+#: Records that may wait or be written just now by default, which is also what kill -9 can lose: 0.3 s of steps of 5 ms.
 #: Half as many wake the writer thread, so that they share a transaction (our choice).
-CAPACITY = 128
-#: Seconds that a training waits at a full queue for a writer that makes no progress; then records are dropped.
+CAPACITY = 64
+#: Seconds that a training waits at a full queue for a writer that makes no progress; then records are dropped. A
+#: transaction of a database that many ranks write can take longer: pieces of work count, and its thread's own time.
 _ROOM_WAIT_S = 5.0
+#: Processor time within it that is progress; a thread that waits for a store that hangs spends none.
+_LEAST_BUSY_S = 0.001
+#: Seconds between two looks, while it waits, whether it is still worth it.
+_LOOK_S = 0.1
 
 
 class RecordQueue:
@@ -26,27 +33,40 @@ class RecordQueue:
     Args:
         capacity: Records that may wait.
         is_worth_waiting: Whether the training may wait for room now; otherwise the oldest record is dropped at once.
+        is_at_fault: Whether the store is at fault now; then the queue takes more than its capacity.
+        more_bytes: How much more, by the size of the records.
+        busy_s: Returns the processor time in seconds that the writer has spent; 0 where it is unknown.
 
     Attributes:
         wake: Wakes the writer thread, when a thread waits for it or half of the capacity is used.
-        lost: Number of records that were dropped, or refused by the store.
+        losses: The records that were dropped, or refused by the store.
     """
 
-    def __init__(self, capacity: int, is_worth_waiting: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        is_worth_waiting: Callable[[], bool],
+        is_at_fault: Callable[[], bool] = lambda: False,
+        more_bytes: int = MEMORY_BYTES,
+        busy_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         if capacity < 1:
             raise StoreError(f"the queue expects a capacity of 1 or more, got {capacity}")
         self._capacity, self._burst = capacity, max(capacity // 2, 1)
-        self._is_worth_waiting = is_worth_waiting
+        self._is_worth_waiting, self._is_at_fault = is_worth_waiting, is_at_fault
+        self._more_bytes, self._more = more_bytes, 0
+        self._busy_s = busy_s
         self._waiting: deque[Item] = deque()
         self._rescued: list[Structure] = []
         self._changed = threading.Condition(threading.Lock())
         self._accepted = 0  # items put so far
         self._heard = 0  # of these, shown to the listeners or lost
-        self._done = 0  # of these, written or lost
-        self._unreported = 0  # lost records that no event has reported yet
+        self._done = 0  # of these, written, kept for a store that refuses them, or lost
+        self._pieces = 0  # of work that the writer has finished
         self._stalled = False  # a wait for room has timed out since the writer last finished something
         self.wake = threading.Event()
-        self.lost = 0
+        self.losses = Losses()
+        self._most_bytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -54,7 +74,7 @@ class RecordQueue:
     def put(self, item: Item) -> None:
         """Add the item; make room first if the queue is full."""
         if self._accepted - self._done >= self._capacity:
-            self._make_room()
+            self._make_room(item)
         self._accepted += 1
         self._waiting.append(item)
         if len(self._waiting) == self._burst:
@@ -67,9 +87,18 @@ class RecordQueue:
         except IndexError:
             return None
 
+    @property
+    def held_bytes(self) -> int:
+        """The most bytes of arrays that waited when it was asked: allocators keep the memory for the next ones."""
+        records = [item for item in self._waiting.copy() if isinstance(item, StepRecord)]
+        waiting = sum(block.values.nbytes for record in records for block in record.blocks)
+        self._most_bytes = max(self._most_bytes, waiting)
+        return self._most_bytes
+
     def take(self) -> list[Item]:
         """Return all waiting items, possibly none."""
         items: list[Item] = []
+        self._more = 0
         while self._waiting:
             try:
                 items.append(self._waiting.popleft())
@@ -90,30 +119,25 @@ class RecordQueue:
             self._changed.notify_all()
 
     def have_done(self, count: int) -> None:
-        """Count items as written, or lost."""
+        """Count items as written, kept for a store that refuses them, or lost."""
         with self._changed:
             self._done += count
+            self._pieces += 1
             self._stalled = False
             self._changed.notify_all()
 
-    def lose(self, count: int, *, unreported: int = 0) -> None:
-        """Count records as lost; their events would have reported `unreported` earlier losses."""
+    def have_worked(self) -> None:
+        """Count a piece of work that finished no item: the writer makes progress."""
         with self._changed:
-            self._count_lost(count)
-            self._unreported += unreported
-
-    def take_unreported(self) -> int:
-        """Return how many records were lost since the last call, and reset that count."""
-        with self._changed:
-            unreported, self._unreported = self._unreported, 0
-        return unreported
+            self._pieces += 1
+            self._stalled = False
 
     def wait_until_heard(self, is_alive: Callable[[], bool], timeout: float) -> bool:
         """Wait until the listeners have seen all items put so far; return False after `timeout` seconds."""
         return self._wait(lambda target: self._heard >= target or not is_alive(), timeout)
 
     def wait_until_done(self, is_alive: Callable[[], bool], timeout: float) -> bool:
-        """Wait until all items put so far are written or lost; return False after `timeout` seconds."""
+        """Wait until all items put so far are written, kept or lost; return False after `timeout` seconds."""
         return self._wait(lambda target: self._done >= target or not is_alive(), timeout)
 
     def wake_all(self) -> None:
@@ -127,9 +151,9 @@ class RecordQueue:
             target = self._accepted
             return self._changed.wait_for(lambda: is_reached(target), timeout)
 
-    def _make_room(self) -> None:
-        """Wait for room, or drop the oldest record and count it as lost."""
-        if self._waits_for_room():
+    def _make_room(self, item: Item) -> None:
+        """Take more while the store is at fault, else wait for room; drop the oldest record if neither is possible."""
+        if self._takes_more(item) or self._waits_for_room() or self._takes_more(item):
             return
         try:
             oldest = self._waiting.popleft()
@@ -140,21 +164,31 @@ class RecordQueue:
             self._heard += 1
             if isinstance(oldest, Structure):
                 self._rescued.append(oldest)
-            else:
-                self._count_lost(1)
+        if not isinstance(oldest, Structure):
+            self.losses.add((oldest,))
 
-    def _count_lost(self, count: int) -> None:
-        """Count lost records, all of which still have to be reported; the caller holds the lock."""
-        self.lost += count
-        self._unreported += count
+    def _takes_more(self, item: Item) -> bool:
+        """Return whether the store is at fault and there is memory for the item."""
+        if not self._is_at_fault():
+            return False
+        size = item_bytes(item)
+        if self._more + size > self._more_bytes:
+            return False
+        self._more += size
+        return True
 
     def _waits_for_room(self) -> bool:
         """Wait for room; return True when there is some now."""
         if self._stalled or not self._is_worth_waiting():
             return False
         self.wake.set()
+        end = time.monotonic() + _ROOM_WAIT_S
         with self._changed:
-            self._stalled = not self._changed.wait_for(self._has_room, _ROOM_WAIT_S)
+            pieces, busy_s = self._pieces, self._busy_s()
+            while not self._stalled and not self._changed.wait_for(self._has_room, min(_LOOK_S, _ROOM_WAIT_S)):
+                if time.monotonic() >= end:
+                    self._stalled = self._pieces == pieces and self._busy_s() <= busy_s + _LEAST_BUSY_S
+                    pieces, busy_s, end = self._pieces, self._busy_s(), time.monotonic() + _ROOM_WAIT_S
         return not self._stalled and self._is_worth_waiting()
 
     def _has_room(self) -> bool:
@@ -165,6 +199,8 @@ class RecordQueue:
 BATCH_WAIT_S = 0.6
 #: The same for records without content, which only say that the training goes on; our choice.
 _QUIET_S = 0.8
+#: Seconds that a writer rests at most after a long transaction; our choice.
+_MOST_REST_S = 3.0
 
 
 class BatchingPolicy:
@@ -176,7 +212,12 @@ class BatchingPolicy:
 
     def __init__(self, queue: RecordQueue, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._queue, self._clock = queue, clock
-        self._taken = clock()
+        self._taken = self._rested = clock()
+
+    def have_handled(self) -> None:
+        """Rest for as long as the items took: a database that many ranks write is faster with fewer transactions."""
+        now = self._clock()
+        self._rested = now + min(now - self._taken, _MOST_REST_S)
 
     def is_over(self) -> bool:
         """Return whether to take the waiting items now; False when nothing waits."""
@@ -184,7 +225,8 @@ class BatchingPolicy:
         if ends is None:
             return False
         wait_s = _QUIET_S if all(is_quiet(item) for item in ends) else BATCH_WAIT_S
-        return self._clock() - self._taken >= wait_s
+        now = self._clock()
+        return now - self._taken >= wait_s and now >= self._rested
 
     def take(self) -> tuple[list[Item], int]:
         """Return the waiting items and how many were left out: records without content, unless it is the newest."""

@@ -12,7 +12,19 @@ import pytest
 def test_help_names_every_subcommand(command: Callable) -> None:
     told = command("--help")
     assert told.code == 0
-    for name in ("demo", "run", "dashboard", "runs", "show", "diagnose", "migrate", "doctor", "armour"):
+    for name in (
+        "demo",
+        "run",
+        "dashboard",
+        "runs",
+        "show",
+        "diagnose",
+        "verify",
+        "prune",
+        "migrate",
+        "doctor",
+        "armour",
+    ):
         assert f" {name} " in told.out
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from mindscope.storage import Outcome, StepRecord, open_store
+from mindscope.storage import Event, Outcome, StepRecord, open_store
 
 
 def test_diagnose_tells_the_verdict(command: Callable, run_folder: Path) -> None:
@@ -136,3 +136,40 @@ def test_of_a_run_without_a_step_it_is_said_once_that_rules_could_not_run(comman
     assert told.code == 0
     assert "no step of a training was recorded" in told.out
     assert len(told.out.splitlines()) < 5
+
+
+def test_all_runs_are_diagnosed_a_line_each(command: Callable, tmp_path: Path) -> None:
+    losses(tmp_path, good=lambda step: 2.0 * 0.9**step, bad=lambda step: math.nan if step == 30 else 1.0)
+    told = command("diagnose", "--all", "--store", tmp_path, "--workers", "2")
+    assert told.code == 0, told.err
+    assert [line.split()[1] for line in told.out.splitlines()[2:]] == ["bad", "good"]
+    document = json.loads(command("diagnose", "--all", "--store", tmp_path, "--json").out)
+    causes = {run["name"]: [cause["cause"] for cause in run["root_causes"]] for run in document["runs"]}
+    assert causes == {"bad": ["non_finite_loss"], "good": []}
+    assert command("diagnose", "--all", "--store", tmp_path, "--fail-on", "error").code == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["bad", "--all"], "leave out RUN"),
+        (["--workers", "2"], "add --all"),
+        (["--all", "--workers", "many"], "must be a number"),
+    ],
+)
+def test_options_of_all_runs_that_do_not_go_together_are_wrong_use(
+    command: Callable, run_folder: Path, options: list[str], words: str
+) -> None:
+    told = command("diagnose", *options, "--store", run_folder)
+    assert told.code == 2
+    assert words in told.err
+
+
+def test_a_run_that_failed_in_its_first_step_is_not_asked_whether_it_stepped(command: Callable, tmp_path: Path) -> None:
+    with open_store(str(tmp_path)) as store:
+        writer = store.begin_run("first", run_id="first")
+        writer.write_events([Event("exception", 0, data={"type": "KeyError", "message": "'x'"})])
+        writer.close("failed", "KeyError: 'x'")
+    told = command("diagnose", "first", "--store", tmp_path)
+    assert "program_error" in told.out
+    assert "did the watched optimizer step" not in told.out

@@ -1,3 +1,5 @@
+import errno
+
 import pytest
 from mindscope.cli.failures import Interrupted, WrongUse, describe
 from mindscope.storage import InvalidName, RunNotFound, StoreDamaged, StoreTooNew, StoreUnavailable
@@ -20,6 +22,7 @@ class _Usage(Exception):
         (InvalidName("metric 'x' must read"), 2),
         (_Usage(), 2),
         (FileNotFoundError("no file"), 2),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "a" * 5000), 2),
         (StoreUnavailable("no"), 3),
         (StoreTooNew("newer"), 3),
         (StoreDamaged("damaged"), 3),
@@ -53,3 +56,11 @@ def test_a_fault_of_ours_says_so_and_how_to_see_more() -> None:
 
 def test_an_interruption_keeps_its_own_words() -> None:
     assert describe(Interrupted("stopped; it is all there"))[1] == "mindscope: stopped; it is all there"
+
+
+def test_names_of_thousands_of_characters_are_cut_and_the_remedy_stays() -> None:
+    code, words = describe(WrongUse(f"no run {'a' * 5000!r}; `mindscope runs` lists them"))
+    assert code == 2
+    assert len(words) < 200
+    assert words.endswith("; `mindscope runs` lists them")
+    assert len(describe(WrongUse("word " * 5000 + "; do that"))[1]) < 4100

@@ -343,6 +343,14 @@ def test_a_rehearsal_names_the_mistake(command: Callable, tmp_path: Path, name: 
     assert code == int(name not in QUESTIONS)
 
 
+def test_a_rehearsal_names_no_series_of_a_store_that_is_not_there(command: Callable, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(re.sub("«(.*?)¦(.*?)»", r"\1", MISTAKES["graph_cut"][1], flags=re.DOTALL))
+    told = command("doctor", script)
+    assert "frozen_parameter at body" in told.out
+    assert "store.series" not in told.out
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_rehearsal_of_the_mended_script_says_nothing(command: Callable, tmp_path: Path, name: str) -> None:
     code, findings = _rehearse(command, tmp_path, name, is_mended=True)

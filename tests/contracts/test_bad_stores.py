@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from mindscope.dashboard import create_app
 from mindscope.dashboard.pages import PAGES
-from mindscope.storage import open_store
+from mindscope.storage import StoreDamaged, migrate, open_store
 
 from tests.dashboard.calling import call
 from tests.dashboard.recorded import Plan, write_run
@@ -75,3 +75,16 @@ def test_a_run_that_is_deleted_while_it_is_looked_at_is_told(folder):
         answer = call(app, "live-heat.figure", {**asked, "live-beat": 1}, state)
         assert answer.status_code in (200, 204)
         assert "no longer in the store" in answer.get_data(as_text=True)
+
+
+@pytest.mark.parametrize("version", ["", "three", "-1", "0", "1e3", "9" * 400, "٣", "2 "])
+def test_a_schema_version_that_is_none_is_damage_and_hides_no_other_run(folder, version):
+    damaged = sorted(folder.glob("*second*.db"))[0]
+    with closing(sqlite3.connect(damaged)) as database, database:
+        database.execute("UPDATE meta SET value = ? WHERE key = 'schema_version'", (version,))
+    with open_store(str(damaged)) as store, pytest.raises(StoreDamaged, match="must have a schema version from 1 on"):
+        store.find_run("latest")
+    with pytest.raises(StoreDamaged, match="restore it from a copy or delete it"):
+        migrate(damaged)
+    with open_store(str(folder)) as store:
+        assert [run.name for run in store.runs()] == ["first"]

@@ -50,6 +50,13 @@ def test_a_finding_in_the_document_has_the_keys_of_the_design():
     ]
 
 
+def test_a_run_that_no_store_has_names_no_series():
+    assert "look at it: store.series('run-1', " in render_text(SICK)
+    rehearsed = replace(SICK, is_stored=False)
+    assert "store.series" not in render_text(rehearsed)
+    assert [one["query"] for one in rehearsed.to_json()["accounts"]] == [""]
+
+
 def test_the_text_names_cause_site_step_and_what_to_do():
     text = render_text(SICK)
     assert text.startswith("run-1: unhealthy")
@@ -206,3 +213,10 @@ def test_a_root_cause_says_where_else_it_shows_and_how_often_its_rule_was_right(
     assert "a fact, measured in this run; right in 7 of the 8 runs of our own faults" in diagnosis.to_markdown()
     reported = diagnosis.to_json()["accounts"][0]
     assert (reported["also"], reported["named"], reported["right"]) == (["tail"], 8, 7)
+
+
+def test_a_straggler_is_said_to_be_measured_and_not_to_be_33_percent_sure():
+    slow = replace(SPIKE, rule="straggler", cause="straggler", confidence=0.33, explanation="rank 1 needs 50 ms more")
+    text = render_text(replace(SICK, root_causes=(slow,), findings=(slow,)))
+    assert "   how sure: the times were measured in this run" in text
+    assert "33" not in text

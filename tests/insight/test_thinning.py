@@ -1,7 +1,8 @@
 """What an overhead budget has left out of a run is told, whichever way its decisions went."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from mindscope.insight import diagnose
@@ -18,7 +19,7 @@ def decided(step: int, factor: int, share: float = 0.12, subjects: list[str] = S
     return Event("schedule_thinned", step, data=data)
 
 
-def run_with(store: Store, *ranks: Sequence[Event]) -> str:
+def run_with(store: Store, *ranks: Sequence[Event], scalars: Mapping[str, float] | None = None) -> str:
     """A run of 100 steps whose ranks have made these decisions."""
     run = ""
     for rank, events in enumerate(ranks):
@@ -26,7 +27,10 @@ def run_with(store: Store, *ranks: Sequence[Event]) -> str:
         run = writer.run.id
         by_step = {event.step: event for event in events}
         writer.write(
-            [StepRecord(step, float(step), events=(by_step[step],) if step in by_step else ()) for step in range(100)]
+            [
+                StepRecord(step, float(step), scalars=scalars or {}, events=(by_step[step],) if step in by_step else ())
+                for step in range(100)
+            ]
         )
         writer.close()
     return run
@@ -67,6 +71,16 @@ def test_the_line_tells_since_when_and_how_much_is_left_out(events: list[Event],
         text = diagnose(store, run).to_text()
         assert f"\nschedule: {found.to_text()}\n" in f"{text}\n"
         assert found.to_text() in diagnose(store, run).to_markdown()
+
+
+def test_the_first_gap_is_told_and_scalars_that_were_left_out_are_listed() -> None:
+    first, second = decided(11, 4, subjects=["clip", "learning_rate", "loss", "weight"]), decided(40, 8)
+    first, second = (replace(one, data={**one.data, "since": one.step - 7}) for one in (first, second))
+    with MemoryStore() as store:
+        run = run_with(store, [first, second], scalars={"loss": 1.0, "learning_rate/1": 0.1})
+        found = thinning_of(store, run)
+    assert found is not None
+    assert (found.since, found.changed, found.subjects) == (4, 40, ("learning_rate", "loss", "histogram"))
 
 
 def test_of_several_ranks_the_one_that_leaves_out_most_is_told() -> None:

@@ -41,7 +41,10 @@ def finding(cause, severity, *, confidence=0.9, words="it is so"):
 def test_a_run_that_learned_more_than_the_best_constant_is_healthy_and_says_why():
     found = judged({"scalar/loss": FALLING, "scalar/validation/loss": FALLING, **STEPPED}, events=(CALLED,))
     assert (found.verdict, found.words) == ("healthy", "healthy")
-    assert found.reasons == ("the loss went from 2.3 to 0.2013, where the best constant answer costs 2.303",)
+    assert found.reasons == (
+        f"the loss went from 2.3 to {FALLING[-1]:.4g}, with a median of 0.2013 in the last 24 records, "
+        "where the best constant answer costs 2.303",
+    )
     assert found.not_checked == ("what the output depends on, and what the loss reaches",)
     assert found.next_command == "mindscope doctor SCRIPT"
 
@@ -63,6 +66,15 @@ def test_without_reasons_no_fault_was_found_which_is_healthy_for_programs(series
     found = judged({**series, **STEPPED}, events=events)
     assert (found.verdict, found.words, found.reasons) == ("healthy", "no fault found", ())
     assert "best constant answer" in found.not_checked[0]
+    assert found.not_checked[1].endswith(
+        'no validation/loss was logged; monitor.log({"validation/loss": ...}) would tell'
+    )
+
+
+def test_a_scalar_that_would_tell_one_thing_is_no_remedy_for_the_others():
+    found = judged({"scalar/loss": FALLING, **STEPPED}, events=(check_event("held"),))
+    assert len(found.not_checked) == 2
+    assert found.next_command == "mindscope diagnose RUN --reference GOOD_RUN"
 
 
 def test_checks_that_held_are_reasons_and_others_are_not_checked():
@@ -121,7 +133,10 @@ def test_a_short_run_is_said_to_go_from_its_first_loss_to_its_last_ones():
     (reason,) = judged({**series, **steps}, events=(CALLED,)).reasons
     assert reason.startswith("the loss went from 1.1 to 1e-08,")
     falling = judged({"scalar/loss": FALLING[:20], **steps}, events=(CALLED,))
-    assert falling.reasons[0].startswith("the loss went from 2.3 to 1.09")
+    last = FALLING[19]  # as `mindscope show` says
+    assert falling.reasons[0].startswith(
+        f"the loss went from 2.3 to {last:.4g}, with a median of 1.094 in the last 10 "
+    )
 
 
 def test_of_several_learners_each_loss_is_said_and_not_their_sum():

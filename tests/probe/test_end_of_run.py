@@ -45,7 +45,7 @@ def training(tmp_path):
     [
         ("x = torch.randn(5, 7)", "input_mismatch", "0", "Linear '0' got (5, 7) float32; it expects a last axis of 4"),
         ("model[2].double()", "input_mismatch", "2", "it has weight (3, 8) float64, bias (3,) float64"),
-        ("y = y + 3", "input_mismatch", "", "y (5,) int64 from 3 to"),
+        ("y = torch.arange(5)", "input_mismatch", "", "y (5,) int64 from 0 to 4"),
         ("raise KeyError('label')", "program_error", "", "KeyError: 'label' at train.py:8: `raise KeyError('label')`"),
         ("torch.empty(10**15)", "out_of_memory", "", "train.py:8: `torch.empty(10**15)`; held: parameters 0.000"),
     ],

@@ -79,3 +79,18 @@ def test_steps_that_say_nothing_wait_longer_and_are_counted():
     assert policy.is_over()
     taken, quiet = policy.take()
     assert ([item.step for item in taken], quiet) == ([2], 2)
+
+
+def test_after_a_long_transaction_the_writer_rests_as_long():
+    now = [100.0]
+    queue = queue_of()
+    policy = BatchingPolicy(queue, clock=lambda: now[0])
+    queue.put(StepRecord(0, 0.0, blocks=(BLOCK,)))
+    policy.take()
+    now[0] += 2.0
+    policy.have_handled()
+    queue.put(StepRecord(1, 0.0, blocks=(BLOCK,)))
+    now[0] += 1.9
+    assert not policy.is_over()
+    now[0] += 0.2
+    assert policy.is_over()

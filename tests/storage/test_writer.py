@@ -17,11 +17,12 @@ from mindscope.storage import (
     QueueWriter,
     StepRecord,
     StoreError,
-    StoreUnavailable,
     Structure,
     open_store,
 )
+from mindscope.storage.errors import StoreGone
 from mindscope.storage.records import joined
+from mindscope.storage.writing.record_queue import RecordQueue
 from mindscope.storage.writing.retrying_writer import RetryingWriter
 
 from tests.storage.samples import finding, layout, walk
@@ -166,11 +167,11 @@ def test_a_full_queue_may_drop_the_oldest_and_says_how_many() -> None:
     assert store.structure(queue.run.id).subjects == ("weight",)
 
 
-def test_a_store_that_fails_costs_records_until_it_recovers() -> None:
+def test_a_store_that_refuses_for_good_costs_records_until_it_takes_others() -> None:
     store = MemoryStore()
     gate = Gate(store)
     gate.open.set()
-    gate.failing = StoreUnavailable("the disk is full")
+    gate.failing = StoreGone("the file was deleted")
     queue = QueueWriter(gate)
     records = walk(6, layout(2))
     for record in records[:3]:
@@ -184,7 +185,8 @@ def test_a_store_that_fails_costs_records_until_it_recovers() -> None:
     assert queue.fault is None
     assert [one.step for one in store.replay(queue.run.id)] == [3, 4, 5]
     (told,) = store.events(queue.run.id, kind="observations_lost")
-    assert told.data == {"count": 3, "error": "StoreUnavailable: the disk is full"}
+    error = "StoreGone: the file was deleted"
+    assert told.data == {"count": 3, "first": 0, "last": 2, "sites": 2, "error": error}
 
 
 def test_a_listener_that_fails_is_switched_off_and_reported() -> None:
@@ -314,3 +316,24 @@ def test_a_logged_finding_names_its_first_step_once(caplog, explanation: str, li
         writer = RetryingWriter(store.begin_run("r"))
         writer.report([finding, finding])
     assert caplog.messages == [line]
+
+
+def test_a_full_queue_waits_for_a_writer_whose_work_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mindscope.storage.writing.record_queue._ROOM_WAIT_S", 0.5)
+    queue = RecordQueue(1, lambda: True)
+    first, second = walk(2, layout(2))
+    queue.put(first)
+
+    def work() -> None:
+        for _ in range(4):  # pieces of housekeeping, together longer than the wait
+            threading.Event().wait(0.2)
+            queue.have_worked()
+        queue.take()
+        queue.have_done(1)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    queue.put(second)
+    worker.join()
+    assert queue.losses.total == 0
+    assert queue.ends() == (second, second)

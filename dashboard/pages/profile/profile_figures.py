@@ -100,9 +100,13 @@ def _color(name: str) -> int:
 
 
 def memory_figure(use: MemoryUse, palette: Palette) -> go.Figure:
-    """Draw memory over the steps, of the host and of the device, with its peak marked."""
+    """Draw memory over the steps, of the host, of the monitor in it, and of the device, with its peak marked."""
     figure = go.Figure(layout={"template": template(palette)})
-    courses = (("host", use.host_bytes, "solid"), ("device", use.device_bytes, "dash"))
+    courses = (
+        ("host", use.host_bytes, "solid"),
+        ("device", use.device_bytes, "dash"),
+        ("of the host, the monitor", use.monitor_bytes, "dot"),
+    )
     for at, (name, values, dash) in enumerate(courses):
         if any(np.isfinite(values)):
             figure.add_scatter(

@@ -64,12 +64,13 @@ class EngineAdapter:
         """
         model, cell_sites, view, changed = self.model, self._cell_sites, self.view, self._structure_changes
         named = dict(model.parameters_and_names())
+        guard = recorder.guard
         self._selection = Selection(cell_sites.modules, view, recorder)
         sites = self._selection.begin(named)
         self._order = order = CallOrder(
             cell_sites.modules,
             ACCESS,
-            register=lambda cell, hook: cell.register_forward_hook(hook),
+            register=lambda cell, hook: cell.register_forward_hook(guard(hook)),
             children=methodcaller("name_cells"),
             known=changed,
         )
@@ -82,18 +83,18 @@ class EngineAdapter:
         self._training = training = EngineTraining(
             cell_sites, view, recorder, output_hooks, facts=facts, order=order, changes=changes
         )
-        self._handles.append(model.register_forward_pre_hook(training.forward_begins))
+        self._handles.append(model.register_forward_pre_hook(guard(training.forward_begins)))
         batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
         if batches.is_wanted:
-            self._handles.append(model.register_forward_pre_hook(batches.hook()))
+            self._handles.append(model.register_forward_pre_hook(guard(batches.hook())))
         if recorder.config.nan_trace:
             training.tracer = EngineTracer(model, recorder)
             self._handles.append(training.tracer)
         self._handles.append(hooks)
         hooks.watch(sites)
         hooks.watch_inside(sites, named)
-        self._handles.append(register_backward_start_hook(training.backward_begins))
-        self._handles.append(register_loss_scaled_hook(training.roots.scaled))
+        self._handles.append(register_backward_start_hook(guard(training.backward_begins)))
+        self._handles.append(register_loss_scaled_hook(guard(training.roots.scaled)))
         for optimizer in self._optimizers:
             check_belongs(optimizer, named.values(), model)
             self._handles.append(training.steps.watch(optimizer))

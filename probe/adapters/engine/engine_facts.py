@@ -221,7 +221,8 @@ class EngineFacts:
         self.facts = Facts(recorder, EngineSource(model, cells, view), counts=counts, changed=changed)
         self._handles: list[HookHandle] = []
         if recorder.config.causality:
-            self._handles.append(model.register_forward_pre_hook(self.facts.sample))
+            self._handles.append(model.register_forward_pre_hook(recorder.guard(self.facts.sample)))
+        self.clipped = recorder.guard(self._clipped)
         _listeners.append(self)
         if len(_listeners) == 1:
             _original.append(clip.global_norm)
@@ -252,7 +253,7 @@ class EngineFacts:
             facts.loss_called(LossCall(name, lambda: sample_of(loss_input), shapes, None, labels, made_by(loss_input)))
         facts.accumulation.backward_begins(None, factor_of(root))
 
-    def clipped(self, gradients: Sequence[NDArray[Any]], norm: float, limit: float) -> None:
+    def _clipped(self, gradients: Sequence[NDArray[Any]], norm: float, limit: float) -> None:
         """Record that the gradients, if they are this model's, are about to be clipped."""
         if not gradients or not self._is_mine(gradients[0]):
             return

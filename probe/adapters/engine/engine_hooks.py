@@ -47,9 +47,11 @@ class EngineCellHooks:
         sites_of = {id(cell): site for site, cell in modules.items()}
         self._inside = [
             observe_cells(
-                lambda _, cell: sites_of.get(id(cell)) in watched,
-                lambda _, cell, call, index: output_hooks.gradient_hook(
-                    sites_of[id(cell)], call, f"[{index}]" if index else ""
+                recorder.guard(lambda _, cell: sites_of.get(id(cell)) in watched, otherwise=False),
+                recorder.guard(
+                    lambda _, cell, call, index: output_hooks.gradient_hook(
+                        sites_of[id(cell)], call, f"[{index}]" if index else ""
+                    )
                 ),
             ),
             *watch_local_gradients(named.items(), ACCESS, recorder),
@@ -75,9 +77,9 @@ class EngineCellHooks:
 
     def _register(self, site: str, _is_again: bool) -> Several:
         cell = self._cell_sites.modules[site]
-        handles = [cell.register_forward_hook(self._output_hooks.hook(site))]
+        handles = [cell.register_forward_hook(self._recorder.guard(self._output_hooks.hook(site)))]
         if self._inputs.is_wanted:
-            handles.append(cell.register_forward_pre_hook(self._inputs.hook(site)))
+            handles.append(cell.register_forward_pre_hook(self._recorder.guard(self._inputs.hook(site))))
         return Several(handles)
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from weakref import ref
 
 import numpy as np
@@ -47,11 +47,13 @@ class EngineOperators:
         self._phase = ""
         self._began = 0.0
         self._keys = 0
-        self._handles = [cells[""].register_forward_pre_hook(self._forward_begins)]
+        guard = recorder.guard
+        self._note = guard(self._ran)
+        self._handles = [cells[""].register_forward_pre_hook(guard(self._forward_begins))]
         for site, cell in cells.items():
-            self._handles.append(cell.register_forward_pre_hook(partial(self._enter, site)))
-            self._handles.append(cell.register_forward_hook(self._leave))
-        self._handles.append(register_backward_start_hook(self._backward_begins))
+            self._handles.append(cell.register_forward_pre_hook(guard(partial(self._enter, site))))
+            self._handles.append(cell.register_forward_hook(guard(self._leave)))
+        self._handles.append(register_backward_start_hook(guard(self._backward_begins)))
 
     def remove(self) -> None:
         """Record the step in progress, then remove the hooks and restore the table of primitives."""
@@ -107,22 +109,25 @@ class EngineOperators:
 
     def _timed(self, name: str, evaluate: Evaluate) -> Evaluate:
         def run(*inputs: object, **attributes: object) -> object:
-            log = self._log
-            if log is None:
-                return evaluate(*inputs, **attributes)
-            if log.step != self._recorder.current.step:
-                self._end()
+            if self._log is None:
                 return evaluate(*inputs, **attributes)
             began = time.perf_counter()
             result = evaluate(*inputs, **attributes)
-            ended = time.perf_counter()
-            seconds, site = ended - began, self._sites[-1] if self._sites else ""
-            # by position: this runs between two timed operators, and keywords take longer
-            log.spans.append(OperatorSpan(name, self._phase, site, began - self._began, seconds, seconds, 0))
-            self._follow(log, name, site, result, inputs)
+            self._note(name, began, time.perf_counter() - began, result, inputs)
             return result
 
         return run
+
+    def _ran(self, name: str, began: float, seconds: float, result: object, inputs: tuple[object, ...]) -> None:
+        """Note an operator that has run; the first one of another step ends the log."""
+        log = self._log
+        if log is None or log.step != self._recorder.current.step:
+            self._end()
+            return
+        site = self._sites[-1] if self._sites else ""
+        # by position: this runs between two timed operators, and keywords take longer
+        log.spans.append(OperatorSpan(name, self._phase, site, began - self._began, seconds, seconds, 0))
+        self._follow(log, name, site, result, inputs)
 
     def _follow(self, log: OperatorLog, name: str, site: str, result: object, inputs: tuple[object, ...]) -> None:
         for array in _allocated(result, inputs):
@@ -146,7 +151,7 @@ def _allocated(result: object, inputs: tuple[object, ...]) -> Iterator[NDArray[n
             yield output
 
 
-_listeners: list[AttentionCalls] = []
+_listeners: list["_Attention"] = []
 _originals: list[tuple[str, Evaluate, Evaluate]] = []
 
 
@@ -162,8 +167,10 @@ def watch_quantities(
     if recorder.config.schedule("operator").is_ever_due:
         yield EngineOperators(recorder, cells, counts)  # first, so that it is the first to restore the primitives
 
+    guard = recorder.guard
+
     def register(cell: Cell, hook: ForwardHook) -> HookHandle:
-        return cell.register_forward_hook(hook)
+        return cell.register_forward_hook(guard(hook))
 
     yield from QuantityHooks(recorder, ACCESS, counts, register).attach(cells)
     picked = {site: cells[site] for site in sites}
@@ -173,16 +180,23 @@ def watch_quantities(
         calls = AttentionCalls(recorder, counts, lambda array, index: array[index])
         attending = calls.attending(picked)
         for site in attending:
-            yield cells[site].register_forward_pre_hook(calls.entering(site, cells[site]))
-            yield cells[site].register_forward_hook(calls.leaving(site))
+            yield cells[site].register_forward_pre_hook(guard(calls.entering(site, cells[site])))
+            yield cells[site].register_forward_hook(guard(calls.leaving(site)))
         if attending:
-            yield _PrimitiveListener(calls)
+            yield _PrimitiveListener(_Attention(guard(calls.attention), guard(calls.softmax)))
+
+
+class _Attention(NamedTuple):
+    """What is told of attention and of softmax."""
+
+    attention: Callable[..., None]
+    softmax: Callable[..., None]
 
 
 class _PrimitiveListener:
     """Reports attention to the calls by wrapping two entries of the table of primitives."""
 
-    def __init__(self, calls: AttentionCalls) -> None:
+    def __init__(self, calls: _Attention) -> None:
         self._calls = calls
         _listeners.append(calls)
         if len(_listeners) == 1:
@@ -236,10 +250,11 @@ class EngineTracer:
             recorder, place_of_array, lambda: (parameter.numpy() for parameter in model.trainable_params()), ()
         )
         self._recorder = recorder
+        self._see = recorder.guard(self._evaluated)
         self._originals = {name: primitive.evaluate for name, primitive in PRIMITIVES.items()}
         for name, primitive in PRIMITIVES.items():
             primitive.evaluate = self._shown(name, primitive.evaluate)
-        self._entry_hook = model.register_forward_pre_hook(self._begin)
+        self._entry_hook = model.register_forward_pre_hook(recorder.guard(self._begin))
         self._cell_sites = CellSites(model)
         self._handles: dict[str, Several] = {}
         self._follow(self._cell_sites.modules)
@@ -260,16 +275,19 @@ class EngineTracer:
         self.trace.sites.clear()
 
     def _shown(self, name: str, evaluate: Evaluate) -> Evaluate:
-        trace = self.trace
+        trace, current, see = self.trace, self._recorder.current, self._see
 
         def run(*inputs: object, **attributes: object) -> object:
             result = evaluate(*inputs, **attributes)
-            if self._recorder.current.is_open and trace.is_looking:
-                outputs = result if isinstance(result, tuple) else (result,)
-                trace.operation(name, _floating(inputs), _floating(outputs))
+            if current.is_open and trace.is_looking:
+                see(name, inputs, result)
             return result
 
         return run
+
+    def _evaluated(self, name: str, inputs: tuple[object, ...], result: object) -> None:
+        outputs = result if isinstance(result, tuple) else (result,)
+        self.trace.operation(name, _floating(inputs), _floating(outputs))
 
     def _begin(self, _cell: object, _inputs: object) -> None:
         if self._cell_sites.has_changed():
@@ -277,13 +295,13 @@ class EngineTracer:
 
     def _follow(self, changed: Iterable[str]) -> None:
         """Move the hooks of these sites to the cells that the model has there now."""
-        cells = self._cell_sites.modules
+        cells, guard = self._cell_sites.modules, self._recorder.guard
         for site in changed:
             if site in self._handles:
                 self._handles.pop(site).remove()
             if site in cells:
-                before = cells[site].register_forward_pre_hook(self._entering(site))
-                self._handles[site] = Several([before, cells[site].register_forward_hook(self._left)])
+                before = cells[site].register_forward_pre_hook(guard(self._entering(site)))
+                self._handles[site] = Several([before, cells[site].register_forward_hook(guard(self._left))])
 
     def _entering(self, site: str) -> Callable[[object, object], None]:
         def enter(_cell: object, _inputs: object) -> None:

@@ -49,15 +49,16 @@ class EngineStepHooks:
 
     def __init__(self, lifecycle: StepLifecycle, view: EngineView, recorder: Recorder) -> None:
         self._lifecycle, self._view, self._current = lifecycle, view, recorder.current
+        self._guard = recorder.guard
 
     def watch(self, optimizer: Optimizer) -> Several:
         """Add the optimizer to the model's and return the handle of its hooks."""
         self._view.optimizers.append(optimizer)
         return Several(
             [
-                optimizer.register_step_pre_hook(self._before),
-                optimizer.register_step_post_hook(self._after),
-                optimizer.register_step_skipped_hook(self._skipped),
+                optimizer.register_step_pre_hook(self._guard(self._before)),
+                optimizer.register_step_post_hook(self._guard(self._after)),
+                optimizer.register_step_skipped_hook(self._guard(self._skipped)),
             ]
         )
 

@@ -3,15 +3,21 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...guard import Guard
+
 
 class SilentListener:
     """A `TrainingListener` and a `CallListener`; a subclass writes what it wants to hear.
 
     Attributes:
+        guard: Takes what its methods raise.
         wraps_backward: Never.
     """
 
     wraps_backward = False
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
 
     def loss_called(self, name: str, input_: Any, target: Any, options: dict[str, Any]) -> None:
         """Leave loss functions alone."""

@@ -9,7 +9,9 @@ import torch
 import torch.distributed as distributed
 
 from ....storage.run_info import Structure
+from ...checks.check_result import CheckResult
 from ...errors import ConfigError, NotWatchable
+from ...guard import Guard
 from ...hooks.batch_hooks import BatchHooks
 from ...hooks.idle_hooks import Several
 from ...hooks.output_hooks import OutputHooks
@@ -20,12 +22,12 @@ from ..call_order import CallOrder, groups_of, structure_of
 from ..parameter_selection import NewParts, Selection
 from .torch_adoption import Adoption
 from .torch_backward_look import BackwardLook
-from .torch_checks import TorchChecks
+from .torch_checks import ALL_CHECKS, OCCASIONS, TorchChecks
 from .torch_closures import without_wrapper
 from .torch_collectives import CommunicationHooks
+from .torch_communication import TorchCommunication
 from .torch_facts import TorchFacts
 from .torch_fast_path import FastPath
-from .torch_guard import Guard, GuardedListener
 from .torch_hook_tables import hidden_in
 from .torch_hooks import Hook, TrainingMode, counts_of
 from .torch_later import LaterTrainings
@@ -46,7 +48,7 @@ from .torch_training import TorchChanges, TorchTraining
 from .torch_turns import TurnChecks
 
 
-def follow_calls(module_sites: ModuleSites, known: Callable[[], None]) -> CallOrder:
+def follow_calls(module_sites: ModuleSites, known: Callable[[], None], guard: Guard) -> CallOrder:
     """Follow the order of the modules from the next forward on; call `known` when it is known."""
 
     def register(module: torch.nn.Module, hook: ForwardHook) -> HookHandle:
@@ -54,7 +56,8 @@ def follow_calls(module_sites: ModuleSites, known: Callable[[], None]) -> CallOr
         if not module_sites.is_visible(module):
             return Several(())
         handle: HookHandle = hidden_in(module_sites.hooked(module)).register_forward_hook(
-            Hook(lambda called, inputs, options, output: hook(called, (inputs, options), output)), with_kwargs=True
+            Hook(lambda called, inputs, options, output: hook(called, (inputs, options), output), guard),
+            with_kwargs=True,
         )
         return handle
 
@@ -96,6 +99,7 @@ class TorchAdapter:
     """
 
     checkpoint_suffix = SUFFIX
+    communication: TorchCommunication | None = None  # of processes that train together
 
     def __init__(
         self,
@@ -141,7 +145,7 @@ class TorchAdapter:
         named = dict(parameters_of(self.model))
         self._selection = Selection(module_sites.modules, view, recorder)
         sites = self._selection.begin(named)
-        self._order = follow_calls(module_sites, self._structure_changes)
+        self._order = follow_calls(module_sites, self._structure_changes, recorder.guard)
         for site, hidden in module_sites.compiled.items():
             recorder.event("compiled", site, modules=hidden)
         mode = TrainingMode()
@@ -157,7 +161,7 @@ class TorchAdapter:
         self._hooks = hooks = TorchModuleHooks(recorder, module_sites, output_hooks, self.model)
         parts = NewParts(module_sites.modules, view, recorder, self._order, facts)
         changes = TorchChanges(self.model, module_sites, view, hooks, parts, changed)
-        self._guard = guard = Guard(recorder)
+        self._guard = guard = recorder.guard
         self._training = training = TorchTraining(
             self.model,
             module_sites,
@@ -192,14 +196,14 @@ class TorchAdapter:
             self._handles.append(tracer)
         hooks.watch_inside(sites, named)
         self._join_the_ranks(recorder)
-        self._listen(training, guard)
+        self._listen(training)
 
-    def _listen(self, training: TorchTraining, guard: Guard) -> None:
-        self._listener = listener = GuardedListener(training, guard)
+    def _listen(self, listener: TorchTraining) -> None:
+        self._listener = listener
         add_listener(listener)
         current = self._recorder.current
         self._recorder.due.subscribe(
-            lambda: wake_listener(listener, training.writes_weights or not current.is_idle), of=frozenset()
+            lambda: wake_listener(listener, listener.writes_weights or not current.is_idle), of=frozenset()
         )
 
     def detach(self) -> None:
@@ -251,8 +255,8 @@ class TorchAdapter:
         )
         self._checks.wants_end_of = 0
         entrances = [one for one in sites.entrances() if type(one) is not Program]  # tensors alone are never called
-        self._handles += [module.register_forward_pre_hook(Hook(look)) for module in entrances]
-        self._handles.append(BackwardLook(look))
+        self._handles += [module.register_forward_pre_hook(Hook(look, self._guard)) for module in entrances]
+        self._handles.append(BackwardLook(look, self._guard))
         return lambda: rehearsal.is_over
 
     def save_state(self, path: Path) -> None:
@@ -267,13 +271,13 @@ class TorchAdapter:
         """Note a forward that came before the hooks were attached, and a backward pass that begins from these roots."""
         self._recorder.expects_activations = False
         self._guard(self._training.forward_came_before)()
-        self._listener.backward_begins(roots)
+        self._guard(self._training.backward_begins)(roots)
 
     def gradients_asked_late(self, roots: object, inputs: object) -> None:
         """Do what `backward_begins_late` does for `torch.autograd.grad`."""
         self._recorder.expects_activations = False
         self._guard(self._training.forward_came_before)()
-        self._listener.gradients_asked(roots, inputs)
+        self._guard(self._training.gradients_asked)(roots, inputs)
 
     def first_step_came_before(self, first: FirstStep) -> None:
         """Record a step that was over before the hooks were attached."""
@@ -290,6 +294,11 @@ class TorchAdapter:
             return None
         return LaterTrainings(self.model, self._recorder, lambda: not self._module_sites.is_compiled)
 
+    def tell_late(self, result: CheckResult) -> None:
+        """Record the result of a check of what is trained beside or behind the model."""
+        if hasattr(self, "_listener"):
+            self._recorder.event("check", "", occasion=ALL_CHECKS, **result.data())
+
     def step_done(self) -> None:
         """Close the step of a loop without an optimizer."""
         self._training.lifecycle.step_done()
@@ -297,7 +306,8 @@ class TorchAdapter:
     def _checks_of(self, recorder: Recorder) -> TorchChecks:
         sites, view = self._module_sites, self.view
         reached = ReachedParameters(self.model, lambda: view.optimizers)
-        resting = RestingNetworks(sites.modules, lambda: view.optimizers)
+        resting = RestingNetworks(sites.modules, lambda: view.optimizers, recorder.guard)
+        recorder.last_looks.append(partial(resting.training_ends, recorder, len(OCCASIONS) + 1))
         return TorchChecks(sites, recorder, reached=reached, resting=resting)
 
     def _turns_of(self, training: TorchTraining) -> TurnChecks:
@@ -331,10 +341,12 @@ class TorchAdapter:
 
     def _join_the_ranks(self, recorder: Recorder) -> None:
         if distributed.is_available() and distributed.is_initialized():
+            if distributed.get_world_size() > 1:
+                self.communication = TorchCommunication()
             communication = CommunicationHooks(recorder)
             communication.attach()
             self._handles.append(communication)
-        self._training.ranks = watch_ranks(recorder, self.view)
+        self._training.ranks = watch_ranks(recorder, self.model, self.view)
         self._handles += self._training.ranks
 
     def _structure_changes(self) -> None:

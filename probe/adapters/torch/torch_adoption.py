@@ -9,10 +9,10 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from ...guard import Guard
 from ...recording.recorder import Recorder
 from ...tensor_access import HookHandle
 from ..call_order import check_belongs
-from .torch_guard import Guard
 from .torch_parameters import TorchView
 from .torch_sites import parameters_of
 from .torch_training import TorchStepHooks

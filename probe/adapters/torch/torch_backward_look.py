@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from ...aside import is_aside
+from ...guard import Guard
 from .silent_listener import SilentListener
 from .torch_patches import add_listener, remove_listener
 
@@ -10,13 +11,15 @@ from .torch_patches import add_listener, remove_listener
 class BackwardLook(SilentListener):
     """Calls a function after each backward pass, which shows that the step before is over.
 
-    What the function raises reaches the training.
+    A `Stopped` of the function's reaches the training, as it does from every listener.
 
     Args:
         look: The function.
+        guard: Takes everything else that it raises.
     """
 
-    def __init__(self, look: Callable[[], None]) -> None:
+    def __init__(self, look: Callable[[], None], guard: Guard) -> None:
+        super().__init__(guard)
         self._look = look
         add_listener(self)
 

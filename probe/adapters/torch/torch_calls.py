@@ -1,14 +1,13 @@
 """Follows, in the two steps of all checks, how often and with what each module is called."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from threading import get_ident
 from typing import Any, Final
 from weakref import ref
 
 import torch
 
-from ...aside import aside, is_aside
+from ...aside import checking, is_aside
 from ...checks.check_result import CheckResult
 from ...checks.model_call import call_of, outputs_of
 from ...checks.module_calls import CallsOfModule, frozen_by_another_name, uncalled_layers
@@ -62,7 +61,7 @@ class ModuleCalls:
             inside = list(module.modules())
             if sum(bool(part._parameters) for part in inside) >= _FEWEST_LAYERS:
                 self._networks[id(module)] = frozenset(map(id, inside))
-            hook = Hook(self._called)
+            hook = Hook(self._called, self._recorder.guard)
             self._handles.append(hidden_in(module).register_forward_hook(hook, with_kwargs=True))
 
     def disarm(self) -> None:
@@ -87,7 +86,7 @@ class ModuleCalls:
         """Record what the step tells if it is the second, and the first one told the same."""
         if not self._handles:
             return
-        with suppress(Exception), aside():
+        with self._recorder.guard.quietly(), checking():
             found = {(site, each.check, each.subject): each for site, each in self._found()}
             for key in sorted(self._earlier & found.keys()):
                 self._recorder.event("check", key[0], occasion=occasion, **found[key].data())
@@ -113,7 +112,7 @@ class ModuleCalls:
         is_taught = torch.is_grad_enabled()
         if not is_taught and is_first_of_two():
             return  # a checkpointed forward, which is computed again with gradients
-        with suppress(Exception), aside(), torch.no_grad():  # the training must not feel that the observation fails
+        with self._recorder.guard.quietly(), checking(), torch.no_grad():
             self._count(module, arguments, keywords, output, is_taught)
 
     def _count(self, module: Any, arguments: Any, keywords: Any, output: Any, is_taught: bool) -> None:

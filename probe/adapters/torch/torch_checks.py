@@ -1,26 +1,25 @@
 """Runs the executable checks at two steps of a torch training: on copies of its models, and on its loss's graph."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from threading import get_ident
 from typing import Any, Final
 
 import torch
 from torch.distributions import Categorical, Normal
 
-from ...aside import aside, is_aside
+from ...aside import checking, is_aside
 from ...checks.blank_labels import blank_is_no_label
 from ...checks.bootstrap_mask import BootstrapHistory, BootstrapMasks
 from ...checks.bounded_outputs import targets_can_be_reached
 from ...checks.check_result import CheckResult
-from ...checks.constant_inputs import inputs_vary
 from ...checks.copy_checks import checks_of_a_copy, checks_of_a_trained_copy
 from ...checks.dependence import columns_are_used
+from ...checks.earlier_inputs import EarlierInputs
 from ...checks.flow_checks import flow_is_invertible_as_said
 from ...checks.function_mode import FunctionMode
 from ...checks.input_scales import columns_have_one_scale, that_reach_a_layer
 from ...checks.judge_targets import TWO_SIDES, only_target
-from ...checks.model_call import ModelCall, call_of, has_same_tensors, outputs_of
+from ...checks.model_call import ModelCall, call_of, outputs_of
 from ...checks.model_probe import ModelProbe, NotAnswered, NotFinite
 from ...checks.padding import unpadded_rows_are_answered
 from ...checks.part_order import checks_of_parts, without_claims_of_the_whole
@@ -37,6 +36,7 @@ from .torch_patches import (
     current_graph_task_id,
     remove_call_listener,
     remove_listener,
+    report,
     wake_call_listener,
     wake_listener,
 )
@@ -85,16 +85,17 @@ class TorchChecks(SilentListener):
         resting: RestingNetworks | None = None,
         concerns: Callable[[torch.nn.Module], bool] = lambda _: True,
     ) -> None:
+        super().__init__(recorder.guard)
         self._module_sites, self._recorder, self._reached = module_sites, recorder, reached
         self._concerns = concerns
         self._resting = resting
-        self._masks, self._mask_history = BootstrapMasks(), BootstrapHistory()
+        self._masks, self._mask_history = BootstrapMasks(self.guard), BootstrapHistory()
         self._leaving: list[FunctionMode] = []
         self._waiting, self._is_of_the_run = list(occasions), occasions == OCCASIONS
         self._calls = ModuleCalls(module_sites, recorder) if self._is_of_the_run else None
         self._handles: list[Any] = []
         self._seen: StepSeen | None = None
-        self._earlier: dict[str, dict[str, torch.Tensor]] = {}
+        self._earlier = EarlierInputs()
         self._generators: list[tuple[bytes, ...]] = []
         self._occasion = self._misses = 0
         self.wants_end_of = OCCASIONS[0] - 1
@@ -147,8 +148,7 @@ class TorchChecks(SilentListener):
             if self._calls is not None:
                 self._calls.step_ends(self._occasion)
             self._disarm()
-            result = self._mask_history.add(self._masks.shares)
-            if result is not None:
+            if (result := self._mask_history.add(self._masks.shares)) is not None:
                 self._tell("", [result])
             if seen.calls or seen.passes:
                 self._finish(seen)
@@ -198,7 +198,7 @@ class TorchChecks(SilentListener):
             loss = LossSeen(name, input_, kept, options)
             seen.losses.append(loss)
             if self._occasion < ALL_CHECKS:
-                with suppress(Exception), aside(), torch.no_grad():
+                with self.guard.quietly(), checking(), torch.no_grad():
                     loss.only = only_target(name, kept)
                     blank = blank_is_no_label(name, kept, options)
                     seen.results += [] if blank is None else [blank]
@@ -230,15 +230,15 @@ class TorchChecks(SilentListener):
         if root is None or root.numel() != 1 or root.grad_fn is None or not root.is_floating_point():
             return
         if self._reached is not None and self._occasion < ALL_CHECKS:
-            with suppress(Exception), aside():
+            with self.guard.quietly(), checking():
                 self._reached.read(root)
         if self._occasion < ALL_CHECKS:
-            with suppress(Exception), aside():
+            with self.guard.quietly(), checking():
                 seen.results += seen.derivatives.results(root)
         if self._calls is not None:
-            with suppress(Exception), aside():
+            with self.guard.quietly(), checking():
                 self._calls.read(root)
-        with suppress(Exception), aside():  # the training must not feel that the observation fails
+        with self.guard.quietly(), checking():
             guess = seen.read(root)
             if guess is not None and self._is_of_the_run:
                 self._recorder.log({"target/constant_loss": guess})
@@ -253,7 +253,7 @@ class TorchChecks(SilentListener):
         if seen is not None and create_graph and self._calls is not None:
             self._calls.differentiated()
         if seen is not None and self._occasion < ALL_CHECKS and not is_transformed():
-            with suppress(Exception), aside():
+            with self.guard.quietly(), checking():
                 seen.derivatives.asked(roots, inputs, has_graph=create_graph)
 
     def gradients_given(self, inputs: Any, gradients: Any) -> None:
@@ -261,24 +261,25 @@ class TorchChecks(SilentListener):
         del inputs
         seen = self._mine()
         if seen is not None and self._occasion < ALL_CHECKS and not is_transformed():
-            with suppress(Exception):
+            with self.guard.quietly():
                 seen.derivatives.given(gradients)
 
     # Inside -----------------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        config = self._recorder.config
-        if self._module_sites.is_compiled or not config.checks or config.schedule("operator").is_ever_due:
+        config, places = self._recorder.config, self._module_sites
+        if not config.checks or places.is_compiled or places.is_shared_out or config.schedule("operator").is_ever_due:
             return  # a new hook would have torch compile the model again; operators would hold a copy
-        self._seen, self._masks = StepSeen(generators=[generator_state()]), BootstrapMasks()
+        self._seen = StepSeen.under(self.guard)
+        self._masks = BootstrapMasks(self.guard)
         if self._resting is not None:
-            with suppress(Exception), aside(), torch.no_grad():
+            with self.guard.quietly(), checking(), torch.no_grad():
                 self._resting.arm(self._answered)
         sites = {id(module): site for site, module in self._module_sites.modules.items()}
         for module in list(self._module_sites.entrances())[:_MOST_NETWORKS]:
-            hook = Hook(self._forward_hook(sites.get(id(module), "")))
+            hook = Hook(self._forward_hook(sites.get(id(module), "")), self.guard)
             self._handles.append(module.register_forward_hook(hook, with_kwargs=True))
-            self._handles.append(module.register_forward_pre_hook(Hook(self._note_generator)))
+            self._handles.append(module.register_forward_pre_hook(Hook(self._note_generator, self.guard)))
         if self._calls is not None and self._occasion < ALL_CHECKS:
             self._calls.arm()
         self._listen(True)
@@ -287,7 +288,7 @@ class TorchChecks(SilentListener):
         """Follow what a network answers without gradients, until the step's first backward pass."""
         seen = self._mine()
         if seen is not None and not seen.passes and not torch.is_grad_enabled():
-            with suppress(Exception):
+            with self.guard.quietly():
                 self._masks.answered(output)
 
     def _leave_masks(self) -> None:
@@ -323,14 +324,14 @@ class TorchChecks(SilentListener):
             if seen is None or is_aside() or current_graph_task_id() != -1:
                 return
             if self._occasion < ALL_CHECKS and len(seen.networks) < MOST_CALLS:
-                with suppress(Exception):
-                    seen.networks.append(network_call(site, arguments, output))
+                with self.guard.quietly():
+                    seen.networks.append(network_call(site, module, arguments, keywords, output))
             if not torch.is_grad_enabled():
                 self._answered(output)
                 return
             if len(seen.generators) == _BEFORE_AND_BEGUN:
                 seen.generators.append(generator_state())
-            with suppress(Exception):
+            with self.guard.quietly():
                 flowing = [tensor for tensor in outputs_of(output) if tensor.grad_fn is not None]
                 seen.outputs += flowing[: _MOST_OUTPUTS - len(seen.outputs)]
                 if site not in seen.calls and flowing and len(seen.calls) < _MOST_COPIES:
@@ -346,33 +347,32 @@ class TorchChecks(SilentListener):
         if seen is not None and len(seen.generators) == 1 and torch.is_grad_enabled() and not is_aside():
             seen.generators.append(generator_state())
             if self._resting is not None:
-                with suppress(Exception), aside(), torch.no_grad():
+                with self.guard.quietly(), checking(), torch.no_grad():
                     self._resting.forward_begins()
 
     def _finish(self, seen: StepSeen) -> None:
         """Run the checks on copies and record all results."""
-        with suppress(Exception):
+        with self.guard.quietly():
             direction = seen.policy.result()
             if direction is not None:
                 seen.results.append(direction)
         if self._resting is not None:
-            with suppress(Exception), aside(), torch.no_grad():
+            with self.guard.quietly(), checking(), torch.no_grad():
                 self._tell("", self._resting.step_ends())
         if self._reached is not None and self._occasion <= ALL_CHECKS:
-            with suppress(Exception), aside():
+            with self.guard.quietly(), checking():
                 seen.results += self._reached.step_ends(is_first=self._occasion == 1)
         if self._occasion <= ALL_CHECKS:
-            with suppress(Exception), aside(), torch.no_grad():
+            with self.guard.quietly(), checking(), torch.no_grad():
                 for result in seen.ranges():
                     self._tell(result.subject if result.check == TWO_SIDES else "", [result])
             self._generators.append(tuple(seen.generators))
             seen.results += random_numbers_differ(self._generators)
             self._tell("", seen.results)
-        modules = self._module_sites.modules
         if self._occasion <= ALL_CHECKS:
-            with suppress(Exception), aside(), torch.no_grad():
+            with self.guard.quietly(), checking(), torch.no_grad():
                 self._tell("", seen.layouts())
-        self._call_copies(seen, modules)
+        self._call_copies(seen, self._module_sites.modules)
         if self._occasion >= ALL_CHECKS:
             self._earlier.clear()  # no later occasion compares batches
 
@@ -385,7 +385,7 @@ class TorchChecks(SilentListener):
             is_last = len(seen.calls) == 1 or bool(seen.losses_of(site))
             self._tell(site, results[site] if is_last else without_claims_of_the_whole(results[site]))
         if len(calls) > 1 and self._occasion <= ALL_CHECKS:
-            with suppress(Exception), aside(), torch.no_grad():
+            with self.guard.quietly(), checking(), torch.no_grad():
                 for site, result in checks_of_parts(calls, modules, results, seen):
                     self._tell(site, [result])
 
@@ -396,23 +396,23 @@ class TorchChecks(SilentListener):
                 probe = ModelProbe(_inner(model), call)
                 return checks_of_a_trained_copy(probe)
             found += (scales := list(columns_have_one_scale(call)))
-            found += inputs_vary(call, self._earlier.get(site, {}), seen.targets)
-            is_same_batch = has_same_tensors(self._earlier.get(site), call.tensors())
-            self._earlier[site] = call.tensors()
+            results, is_same_batch = self._earlier.compare(site, call, seen.targets)
+            found += results
             probe = ModelProbe(_inner(model), call)
             found = [*that_reach_a_layer(probe, scales), *found[len(scales) :]]
             answered, written = seen.losses_of(site), seen.targets
             for result in checks_of_a_copy(probe, seen.losses, answered, written, is_same_batch=is_same_batch):
                 found.append(result)  # one by one: what fails later costs none of these
-            if seen.is_flow and len(seen.calls) == 1:
-                found += flow_is_invertible_as_said(probe)
+            if seen.flow is not None and len(seen.calls) == 1:
+                found += flow_is_invertible_as_said(probe, seen.flow)
             if self.rehearsal is not None and self._occasion >= ALL_CHECKS:
                 found += columns_are_used(probe)
         except NotAnswered as reason:
             lost = unpadded_rows_are_answered(call, reason.outputs) if isinstance(reason, NotFinite) else None
             found += [lost] if lost is not None else []
             found.append(CheckResult("model_can_be_called", "open", "a copy of the model can be called", str(reason)))
-        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+        except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self.guard.check_failed(error)
             words = f"{type(error).__name__}: {error}"
             found.append(CheckResult("model_can_be_called", "open", "a copy of the model can be called", words))
         return found
@@ -430,8 +430,7 @@ class TorchChecks(SilentListener):
 def _watched_entropy(original: Callable[..., Any]) -> Callable[..., Any]:
     def entropy(self: Any) -> Any:
         result = original(self)
-        for checks in tuple(_entropies.awake):
-            checks.entropy_returned(result)
+        report(_entropies.awake, "entropy_returned", result)
         return result
 
     return entropy

@@ -1,26 +1,27 @@
 """The collectives of torch.distributed: inputs, outputs and waiting times of every process."""
 
 import inspect
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import update_wrapper
-from pathlib import Path
 from typing import Final, Protocol
 
 import numpy as np
 import torch
 import torch.distributed as distributed
 
+from ...aside import is_checking
 from ...collectors.hook_collectors import COSTS
+from ...errors import CollectiveRefused
 from ...kernels import STATISTICS, measure
 from ...process_ranks import group_name
 from ...recording.recorder import Recorder
 from ...recording.row_buffers import Row
 from ...tensor_access import Unsupported
 from ...user_line import user_line
+from .torch_collective_ring import TORCH_FILES, NotedCall, tensors_of
 from .torch_tensors import place_of, remote
 
 #: Inputs and outputs of every operation, by the names of its arguments.
@@ -45,6 +46,8 @@ _OPERATIONS: Final = {
     "batch_isend_irecv": (("isend",), ("irecv",)),  # a list of these operations
     "barrier": ((), ()),
 }
+#: What a call returns that has not ended.
+_PENDING: Final = (distributed.Work, list)
 _MODULES: Final = (distributed, distributed.distributed_c10d)
 
 _originals: list[tuple[object, str, object, object]] = []
@@ -106,22 +109,28 @@ def remove_collective_listener(listener: CollectiveListener) -> None:
 class _WatchedWork(distributed.Work):  # type: ignore[misc]  # torch's types are not looked at
     """A `Work` that records when it is waited for; everything else is the original's."""
 
-    def __init__(self, work: distributed.Work, done: Callable[[float], None]) -> None:
+    def __init__(self, work: distributed.Work, done: Callable[[float], None], noted: NotedCall) -> None:
         super().__init__()
-        self._work, self._done = work, done
+        self._work, self._done, self._noted = work, done, noted
         self._is_reported = False
 
     def wait(self, *arguments: object, **options: object) -> object:
         """Wait for the original and return its result."""
         began = time.perf_counter()
-        result = self._work.wait(*arguments, **options)
+        self._noted.waits()
+        try:
+            result = self._work.wait(*arguments, **options)
+        except BaseException:
+            self._noted.ends("failed")
+            raise
+        self._noted.ends("completed")
         if not self._is_reported:
             self._is_reported = True
             self._done(time.perf_counter() - began)
         return result
 
     def __getattribute__(self, name: str) -> object:
-        if name in ("wait", "_work", "_done", "_is_reported", "__class__", "__init__"):
+        if name in ("wait", "_work", "_done", "_noted", "_is_reported", "__class__", "__init__"):
             return object.__getattribute__(self, name)
         return getattr(object.__getattribute__(self, "_work"), name)
 
@@ -142,6 +151,8 @@ class _WatchedCollective:
         return hash(self._original)
 
     def __call__(self, *arguments: object, **options: object) -> object:
+        if is_checking():
+            raise CollectiveRefused(f"{self._name}: a check of one rank alone makes no collective")
         if torch.compiler.is_compiling() or getattr(_inside, "is_busy", False):
             return self._original(*arguments, **self._as_meant(options))
         try:
@@ -169,8 +180,14 @@ class _WatchedCollective:
             bound = _by_direction(bound)
         heard = ((listener, listener.begins(self._name, bound, self._input_names)) for listener in tuple(_listeners))
         calls = [(listener, call) for listener, call in heard if call is not None]
-        result = self._original(*arguments, **options)
-        if not calls:
+        noted = NotedCall(self._name, bound, self._input_names or self._output_names)
+        try:
+            result = self._original(*arguments, **options)
+        except BaseException:
+            noted.ends("failed")
+            raise
+        noted.ends("enqueued" if isinstance(result, _PENDING) else "completed")
+        if not calls and not noted.slots:
             return result
 
         def done(waited_s: float | None = None) -> None:
@@ -180,10 +197,10 @@ class _WatchedCollective:
                 )
 
         if isinstance(result, distributed.Work):
-            return _WatchedWork(result, done)
+            return _WatchedWork(result, done, noted)
         if isinstance(result, list) and result:
             *others, last = result
-            return [*others, _WatchedWork(last, done)]  # waiting for the last one means waiting for all
+            return [*others, _WatchedWork(last, done, noted)]  # waiting for the last one means waiting for all
         done()
         return result
 
@@ -208,15 +225,18 @@ def _by_direction(bound: Mapping[str, object]) -> dict[str, object]:
     """Sort a list of sends and receives by the names of their operations."""
     found: dict[str, list[torch.Tensor]] = {"isend": [], "irecv": []}
     group: object = None
+    names, tensors, peers = [], [], []
     operations = bound.get("p2p_op_list")
     for operation in operations if isinstance(operations, list | tuple) else ():
         name = getattr(operation.op, "__name__", "")
         found.setdefault(name, []).append(operation.tensor)
         group = operation.group
-    return {**found, "group": group}
+        names.append(name)
+        tensors.append(operation.tensor)
+        peers.append(operation.peer)
+    return {**found, "group": group, "operations": names, "tensors": tensors, "peers": peers}
 
 
-_TORCH: Final = f"{Path(torch.__file__).parent}{os.sep}"
 _COLUMNS: Final = len(STATISTICS)
 
 
@@ -250,7 +270,9 @@ class CommunicationHooks:
             number = number + 1 if stamp == current.stamp else 0
             self._calls[site] = (current.stamp, number)
             self._record_line(site)
-            call = CollectiveCall(site, number, sum(x.numel() * x.element_size() for x in _tensors(bound, input_names)))
+            call = CollectiveCall(
+                site, number, sum(x.numel() * x.element_size() for x in tensors_of(bound, input_names))
+            )
             for path, tensor in _numbered(bound, input_names):
                 self._fill("communication/before", site + path, number, tensor)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
@@ -299,21 +321,15 @@ class CommunicationHooks:
 
     def _record_line(self, site: str) -> None:
         """Record an event for each line that calls the operation, once."""
-        key = (site, *user_line(_TORCH))
+        key = (site, *user_line(TORCH_FILES))
         if key not in self._recorded_lines:
             self._recorded_lines.add(key)
             self._recorder.event("collective", site, file=key[1], line=key[2])
 
 
-def _tensors(bound: Mapping[str, object], names: tuple[str, ...]) -> Iterator[torch.Tensor]:
-    for name in names:
-        value = bound.get(name)
-        yield from (x for x in (value if isinstance(value, list | tuple) else (value,)) if isinstance(x, torch.Tensor))
-
-
 def _numbered(bound: Mapping[str, object], names: tuple[str, ...]) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield (path, tensor): the first has the empty path, the others have their number."""
-    for number, tensor in enumerate(_tensors(bound, names)):
+    for number, tensor in enumerate(tensors_of(bound, names)):
         if number == 16:
             return
         yield (f"[{number}]" if number else ""), tensor

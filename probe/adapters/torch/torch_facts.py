@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import get_ident
 from typing import Any, Final, Protocol
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from ....storage.records import Json
 from ...aside import is_aside, same_random_numbers
+from ...checks.reached_parameters import all_leaves
 from ...device_results import LateScalar
 from ...facts import Facts
 from ...facts.loss_facts import LossCall, some_of
@@ -201,6 +203,7 @@ class TorchFacts:
     """The facts of one torch model; listens to the process for those that no hook reports.
 
     Attributes:
+        guard: Takes what its methods raise.
         kind: Wants to hear of losses as well.
     """
 
@@ -214,15 +217,16 @@ class TorchFacts:
         counts: Callable[[], bool],
         changed: Callable[[], None],
     ) -> None:
-        self._recorder, self._view = recorder, view
+        self._recorder, self._view, self.guard = recorder, view, recorder.guard
         self._mine: frozenset[int] = frozenset()
         self._limit: tuple[float, bool] | None = None
         self._is_loss = self._is_looked = False
         self.kind: LossListener | None = None
-        self.facts = Facts(recorder, TorchSource(model, modules, view), counts=counts, changed=changed)
+        self._source = TorchSource(model, modules, view)
+        self.facts = Facts(recorder, self._source, counts=counts, changed=changed)
         self._handle = None
         if recorder.config.causality and takes_hooks(model):
-            self._handle = model.register_forward_pre_hook(Hook(self.facts.sample), with_kwargs=True)
+            self._handle = model.register_forward_pre_hook(Hook(self.facts.sample, recorder.guard), with_kwargs=True)
         add_call_listener(self)
         recorder.due.subscribe(lambda: wake_call_listener(self, not recorder.current.is_idle), of=frozenset())
 
@@ -262,7 +266,8 @@ class TorchFacts:
                 self._ask(name, input_, target, shapes, plain)
                 return
             labels = (lambda: array_of(target)) if isinstance(target, torch.Tensor) and target.is_cpu else None
-            facts.loss_called(LossCall(name, lambda: sample_of(name, input_), shapes, plain, labels, made_by(input_)))
+            made, module = made_by(input_), partial(self._module_of, input_)
+            facts.loss_called(LossCall(name, lambda: sample_of(name, input_), shapes, plain, labels, made, module))
 
     def _ask(self, name: str, input_: Tensor, target: Any, shapes: Any, plain: dict[str, Json]) -> None:
         """Record the facts of a loss on a device once rows of its input, and its labels, have arrived."""
@@ -271,7 +276,15 @@ class TorchFacts:
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             self._recorder.fail("facts", error)
             return
-        self.facts.loss_called_away(LossCall(name, lambda: rows.array, shapes, plain, labels, made_by(input_)))
+        made, module = made_by(input_), partial(str, self._module_of(input_))
+        self.facts.loss_called_away(LossCall(name, lambda: rows.array, shapes, plain, labels, made, module))
+
+    def _module_of(self, tensor: Tensor) -> str:
+        """Return the module whose parameters came last on the way to a tensor; empty where none is known."""
+        leaves = all_leaves([tensor.grad_fn], is_nearest_first=True)
+        parameter = next((leaf for leaf in leaves if isinstance(leaf, torch.nn.Parameter)), None)
+        sites = (site for site, module, name in self._source.owners() if getattr(module, name, None) is parameter)
+        return "" if parameter is None else next(sites, "").rpartition(".")[0]
 
     def _labels_away(self, target: Any) -> Callable[[], NDArray[Any]] | None:
         """Ask a device for the labels; None for labels on the host, and for very many."""

@@ -11,6 +11,7 @@ import torch
 from torch.compiler import is_compiling, is_dynamo_compiling
 
 from ...aside import is_aside
+from ...guard import Guard
 from ...hooks.output_hooks import OutputHooks, Pair
 from ...kernels import FLOAT64
 from ...recording.recorder import Recorder
@@ -29,21 +30,26 @@ is_transformed: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 
 
 class Hook:
-    """A hook that works on its own module only.
+    """A hook that works on its own module only; what it raises goes to the guard.
 
     A copy of the module, deep or pickled, has a function of Python's own in its place, which takes any arguments and
     does nothing: what was pickled while a monitor watched can be loaded where there is none.
     """
 
-    __slots__ = ("_work",)
+    __slots__ = ("_guard", "_work")
 
-    def __init__(self, work: Callable[..., None]) -> None:
-        self._work = work
+    def __init__(self, work: Callable[..., None], guard: Guard) -> None:
+        self._work, self._guard = work, guard
 
     def __call__(self, *arguments: Any) -> None:
         """Do the hook's work, unless torch is compiling or transforming the function that calls the module."""
-        if not (is_dynamo_compiling() or compiler.get("_is_compiling_flag") or is_traced() or is_transformed()):
-            self._work(*arguments)
+        if is_dynamo_compiling() or compiler.get("_is_compiling_flag") or is_traced() or is_transformed():
+            return
+        try:
+            if not self._guard.is_off:
+                self._work(*arguments)
+        except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self._guard.failed(error)
 
     def __deepcopy__(self, _memo: object) -> Callable[..., None]:
         return nullcontext().__exit__
@@ -62,8 +68,8 @@ class OpeningHook(Hook):
 
     __slots__ = ("was_compiled",)
 
-    def __init__(self, work: Callable[..., None]) -> None:
-        super().__init__(work)
+    def __init__(self, work: Callable[..., None], guard: Guard) -> None:
+        super().__init__(work, guard)
         self.was_compiled = False
 
     def __call__(self, *arguments: Any) -> None:
@@ -72,8 +78,11 @@ class OpeningHook(Hook):
             if torch.is_grad_enabled() and not is_exporting():  # a graph for elsewhere must keep nothing of ours
                 self.was_compiled = True
             return
-        if not is_transformed():
-            self._work(*arguments)
+        try:
+            if not (is_transformed() or self._guard.is_off):
+                self._work(*arguments)
+        except BaseException as error:  # noqa: BLE001  as above
+            self._guard.failed(error)
 
 
 class ForwardHandle:
@@ -136,7 +145,7 @@ class OutputHook(Hook):
     __slots__ = ("_current", "_hooks", "_model", "_recorder", "_rows")
 
     def __init__(self, output_hooks: OutputHooks, site: str, model: Any) -> None:
-        super().__init__(output_hooks.hook(site))
+        super().__init__(output_hooks.hook(site), output_hooks.recorder.guard)
         self._hooks, self._rows, self._model = output_hooks, output_hooks.rows_of(site), model
         self._recorder, self._current = output_hooks.recorder, output_hooks.recorder.current
 
@@ -144,28 +153,28 @@ class OutputHook(Hook):
         """Record the output, if it counts and torch is not compiling."""
         if is_dynamo_compiling() or compiler.get("_is_compiling_flag") or is_traced():
             return
-        recorder, current, rows, last = self._recorder, self._current, self._rows, self._hooks.last
-        if not current.is_looking:
-            return
         code = None
-        if (
-            type(output) is _Tensor
-            and self._model.training
-            and _is_grad_enabled()
-            and current_graph_task_id() == -1
-            and not (is_aside() or current.dumps or current.wants_histogram or tensors.is_any_taken_for_remote)
-        ):
-            try:
-                if output.is_cpu and output.is_contiguous() and not output.is_neg():
-                    address, version, code = output.data_ptr() or 1, output._version, CODES.get(output.dtype)
-            except Exception:  # noqa: BLE001  the longer way meets it again and knows what to say
-                code = None
-        if code is None:
-            if not is_transformed():
-                self._work(module, inputs, output)
-            return
-        try:  # from here on as `OutputHooks` does
-            stamp = current.stamp
+        try:
+            recorder, current, rows, last = self._recorder, self._current, self._rows, self._hooks.last
+            if not current.is_looking:
+                return
+            if (
+                type(output) is _Tensor
+                and self._model.training
+                and _is_grad_enabled()
+                and current_graph_task_id() == -1
+                and not (is_aside() or current.dumps or current.wants_histogram or tensors.is_any_taken_for_remote)
+            ):
+                try:
+                    if output.is_cpu and output.is_contiguous() and not output.is_neg():
+                        address, version, code = output.data_ptr() or 1, output._version, CODES.get(output.dtype)
+                except Exception:  # noqa: BLE001  the longer way meets it again and knows what to say
+                    code = None
+            if code is None:
+                if not is_transformed():
+                    self._work(module, inputs, output)
+                return
+            stamp = current.stamp  # from here on as `OutputHooks` does
             rows.call = call = rows.call + 1 if rows.stamp == stamp else 0
             rows.stamp = stamp
             pair = rows.firsts[call] if call < len(rows.firsts) else rows.pair(call, "")
@@ -193,9 +202,16 @@ class OutputHook(Hook):
                     node._register_hook_dict(output)
                 hook = partial(_record_gradient, recorder, pair, stamp, others)
                 hooks[hook] = hook
-        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
-            recorder.fail("activation", error)
-            recorder.fail("activation_grad", error)
+        except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self._failed(error, is_measuring=code is not None)
+
+    def _failed(self, error: BaseException, *, is_measuring: bool) -> None:
+        """Switch off the statistics of outputs, or everything where something else has failed."""
+        if not is_measuring:
+            self._guard.failed(error)
+            return
+        for name in ("activation", "activation_grad"):
+            self._guard(self._recorder.fail)(name, error)
 
 
 def _record_gradient(recorder: Recorder, pair: Pair, stamp: int, others: list[Row], gradient: Tensor) -> None:
@@ -203,11 +219,10 @@ def _record_gradient(recorder: Recorder, pair: Pair, stamp: int, others: list[Ro
     current = recorder.current
     if current.stamp != stamp or not current.sees_backward:
         return
-    if type(gradient) is _Tensor and not (current.wants_histogram or tensors.is_any_taken_for_remote):
-        row = pair.gradient_row
-        try:
-            code = CODES[gradient.dtype]
-            if gradient.is_cpu and gradient.is_contiguous() and not gradient.is_neg():
+    try:
+        if type(gradient) is _Tensor and not (current.wants_histogram or tensors.is_any_taken_for_remote):
+            row, code = pair.gradient_row, CODES.get(gradient.dtype)
+            if code is not None and gradient.is_cpu and gradient.is_contiguous() and not gradient.is_neg():
                 recorder.measure(gradient.data_ptr() or 1, gradient.numel(), code, row.address)
                 row.present[row.index] = 1
                 recorder.activation_grads.is_wide |= code == FLOAT64
@@ -215,6 +230,9 @@ def _record_gradient(recorder: Recorder, pair: Pair, stamp: int, others: list[Ro
                     other.values[other.index] = row.values[row.index]
                     other.present[other.index] = 1
                 return
-        except Exception:  # noqa: BLE001  the longer way meets it again and knows what to say
-            pass
-    pair.on_gradient(stamp, others, gradient)
+    except Exception:  # noqa: BLE001  the longer way meets it again and knows what to say
+        pass
+    except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
+        recorder.guard.failed(error)
+        return
+    recorder.guard(pair.on_gradient)(stamp, others, gradient)

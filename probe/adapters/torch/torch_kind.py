@@ -1,6 +1,5 @@
 """Gathers, in the first steps of a torch training, the facts that tell what kind of training it is."""
 
-import logging
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from ...facts.training_kind import KindFacts, recognised
 from ...recording.recorder import Recorder
 from .torch_learners import Learners
 from .torch_parameters import TorchView
-from .torch_patches import PatchedFunctions
+from .torch_patches import PatchedFunctions, report
 from .torch_tensors import is_remote
 
 #: The last step that is looked at. Our choice: what a training calls, it calls in each of its first steps.
@@ -37,7 +36,6 @@ _FEWEST: Final = 256
 #: Attributes of a distribution that a model may have made.
 _PARAMETERS: Final = ("logits", "probs", "loc", "scale")
 _Arguments = ParamSpec("_Arguments")
-_log = logging.getLogger(__name__)
 
 
 def _safely(method: Callable[Concatenate[Any, _Arguments], None]) -> Callable[Concatenate[Any, _Arguments], None]:
@@ -49,8 +47,8 @@ def _safely(method: Callable[Concatenate[Any, _Arguments], None]) -> Callable[Co
             return
         try:
             method(self, *arguments, **options)
-        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
-            _log.debug("the kind of the training is not known: %s", error, exc_info=error)
+        except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self.guard.check_failed(error)
             self.remove()
 
     return call
@@ -60,10 +58,12 @@ class TorchKind:
     """The kind of one training; listens to distributions and data loaders of the process.
 
     Attributes:
+        guard: Takes what its methods raise.
         is_looking: Whether it wants to hear of anything.
     """
 
     def __init__(self, recorder: Recorder, view: TorchView, learners: Learners) -> None:
+        self.guard = recorder.guard
         self._recorder, self._view, self._learners = recorder, view, learners
         self._facts, self._given = KindFacts(), recorder.config.kind or ""
         self._told: TrainingKind | None = None
@@ -105,6 +105,7 @@ class TorchKind:
         """Note a loss function that is called with gradients."""
         facts = self._facts
         facts.losses.add(name)
+        facts.written.discard(name)
         if input_.dim() == 2 and name == "cross_entropy":
             rows, columns = input_.shape
             facts.is_square |= rows == columns >= 4 and _is_a_permutation(target, rows)
@@ -147,13 +148,14 @@ class TorchKind:
         facts.functions |= names & {"logsigmoid", "softplus"}
         if not facts.losses:
             if last & {"pow", "square"} and last & {"sub", "rsub"} and last & {"mean", "sum"}:
-                facts.losses.add("mse_loss")
+                facts.written.add("mse_loss")
             elif "abs" in last and last & {"sub", "rsub"}:
-                facts.losses.add("l1_loss")
+                facts.written.add("l1_loss")
         is_choice = bool(names & {"logsoftmax", "logsumexp"}) and bool(names & {"gather", "index", "select", "sum"})
         facts.weighs_choices |= is_choice and weighs
-        if is_choice and not weighs and not facts.losses:
-            facts.losses.add("nll_loss")
+        if is_choice and not weighs and not facts.losses | facts.written:
+            facts.written.add("nll_loss")
+        facts.losses |= facts.written
 
     @_safely
     def gradients_asked(self, inputs: tuple[Any, ...], *, create_graph: bool) -> None:
@@ -209,10 +211,8 @@ class TorchKind:
 
     def learners_changed(self) -> None:
         """Tell the kind if it is another now that there is another learner, at whatever step."""
-        try:
+        with self.guard.quietly():
             self._tell()
-        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
-            _log.debug("the kind of the training is not known: %s", error, exc_info=error)
 
     def _tell(self) -> None:
         facts = self._facts
@@ -252,7 +252,7 @@ def _made_by_choice(tensor: Any) -> bool:
         name = type(node).__name__
         if name.startswith("Gather"):
             return True
-        if not name.startswith(("Squeeze", "View", "Unsafe", "Reshape", "Unsqueeze")):
+        if not name.startswith(("Squeeze", "View", "Unsafe", "Reshape", "Unsqueeze", "Select")):
             return False
         node = node.next_functions[0][0]
     return False
@@ -312,8 +312,7 @@ def _watched_score(kind: str) -> Callable[[Callable[..., Any]], Callable[..., An
         def log_prob(self: Any, value: Any) -> Any:
             result = original(self, value)
             if not torch.compiler.is_compiling() and _kinds and result.requires_grad:
-                for kinds in tuple(_kinds):
-                    kinds.scored(kind, self, value)
+                report(_kinds, "scored", kind, self, value)
             return result
 
         return log_prob

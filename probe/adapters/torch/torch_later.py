@@ -52,7 +52,7 @@ class LaterTrainings:
                 training = _LaterTraining(networks, self._recorder)
                 number = id(optimizer)
                 self._trainings[number] = training
-                training.owner = ref(optimizer, lambda _: self._end(number))
+                training.owner = ref(optimizer, self._recorder.guard(lambda _: self._end(number)))
                 self.stepped(optimizer)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             self._recorder.fail("checks of later networks", error)

@@ -9,6 +9,7 @@ from ...hooks.input_hooks import InputHooks
 from ...hooks.output_hooks import OutputHooks
 from ...hooks.parameter_hooks import watch_local_gradients, watch_micro_batches
 from ...recording.recorder import Recorder
+from .torch_evaluation import EvaluatedData, EvaluationBegins
 from .torch_hook_tables import hidden_in
 from .torch_hooks import ForwardHandle, Hook, OpeningHook, OutputHook
 from .torch_quantities import watch_quantities
@@ -90,7 +91,12 @@ class TorchModuleHooks:
         after = self._handles[site] = ForwardHandle(module, OutputHook(self._output_hooks, site, self._model))
         if not self.sees_inputs:
             return after
-        return Several([after, module.register_forward_pre_hook(Hook(self._inputs.hook(site)), with_kwargs=True)])
+        return Several(
+            [
+                after,
+                module.register_forward_pre_hook(Hook(self._inputs.hook(site), self._recorder.guard), with_kwargs=True),
+            ]
+        )
 
     def _is_ours_alone(self, site: str) -> bool:
         """Return whether hooks can be removed and registered again without another order or a recompilation."""
@@ -107,8 +113,11 @@ def watch_entrances(
     batches: Callable[..., None] | None,
     *,
     may_rest: bool,
-) -> RestingHooks:
+) -> Several:
     """Return the hooks before modules whose calls are forwards of the model; they rest in long idle phases.
+
+    They come back as one of the modules is put into evaluation mode: what an evaluation gets is worth more than what
+    two hooks cost until the next recorded step.
 
     Args:
         opening: Comes first.
@@ -118,7 +127,7 @@ def watch_entrances(
     entrances, due = [*module_sites.entrances()], recorder.due
     hooks: list[tuple[Hook, bool]] = [(opening, True)]
     if batches is not None:
-        hooks.append((Hook(batches if len(entrances) == 1 else _of_data(batches)), True))
+        hooks.append((Hook(batches if len(entrances) == 1 else _of_data(batches), recorder.guard), True))
     resting = RestingHooks(
         [_put(entrance, hook, has_keywords) for entrance in entrances for hook, has_keywords in hooks],
         is_needed=lambda: not due.is_idle_for_long,
@@ -126,7 +135,13 @@ def watch_entrances(
         may_rest=lambda: may_rest and not module_sites.is_compiled and _are_ours_alone(entrances),
     )
     due.subscribe(resting.follow, of=frozenset())
-    return resting
+    data = EvaluatedData(recorder)
+
+    def evaluation_begins() -> None:
+        resting.wake()
+        data.look()
+
+    return Several([EvaluationBegins(entrances, evaluation_begins, recorder.guard), resting])
 
 
 def _of_data(batches: Callable[..., None]) -> Callable[..., None]:

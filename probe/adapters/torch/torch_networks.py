@@ -4,12 +4,10 @@ A script that trains one network is watched as that network. One that trains sev
 only lists them: its sites begin with the names of the script's variables and attributes, `generator.l1`.
 """
 
-import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType, FunctionType, ModuleType
 from typing import Final
 from weakref import WeakSet
@@ -17,16 +15,16 @@ from weakref import WeakSet
 import torch
 from torch.optim import Optimizer
 
-from ....storage.code_places import OUR_FILES
+from ...guard import Guard
 from .process_objects import objects_of
-from .torch_patches import PatchedFunctions
+from .torch_patches import PatchedFunctions, report
+from .torch_variables import TORCH, is_the_scripts, keeps_locals, script_frames, variables_of
 
 #: How deep attributes and collections are looked through, and how many objects at most. Our choice: enough for
 #: `trainer.agents["left"].actor`.
 _DEEPEST, _MOST = 4, 5000
 #: Elements of one collection that are looked at; a list of samples has more. Our choice.
 _MOST_ELEMENTS: Final = 64
-_TORCH: Final = f"{Path(torch.__file__).parent}{os.sep}"
 #: Packages whose objects hold no network of the script in an attribute.
 _FOREIGN: Final = frozenset({"torch", "numpy", "builtins", "logging", "argparse", "pathlib", "mindscope"})
 
@@ -95,18 +93,24 @@ class TrainedModel:
 
 
 class KnownOptimizers:
-    """The optimizers that a script makes, as it makes them."""
+    """The optimizers that a script makes, as it makes them.
 
-    def __init__(self) -> None:
+    Args:
+        guard: Takes what fails as one is made.
+    """
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
         self._made: WeakSet[Optimizer] = WeakSet()
         self._order: dict[int, int] = {}
-        _listen.add(self._note)
+        _listen.add(self)
 
     def stop(self) -> None:
         """Listen no longer."""
-        _listen.remove(self._note)
+        _listen.remove(self)
 
-    def _note(self, optimizer: Optimizer) -> None:
+    def made(self, optimizer: Optimizer) -> None:
+        """Note an optimizer that was made, or given other parameters."""
         self._made.add(optimizer)
         self._order.setdefault(id(optimizer), len(self._order))
 
@@ -135,14 +139,13 @@ def held_by(optimizers: Iterable[Optimizer]) -> list[torch.Tensor]:
 def _announce(original: Callable[..., object]) -> Callable[..., object]:
     def add_param_group(self: Optimizer, *arguments: object, **options: object) -> object:
         result = original(self, *arguments, **options)
-        for note in tuple(_listen.listeners):
-            note(self)
+        report(_listen.listeners, "made", self)
         return result
 
     return add_param_group
 
 
-_listen: PatchedFunctions[Callable[[Optimizer], None]] = PatchedFunctions(
+_listen: PatchedFunctions[KnownOptimizers] = PatchedFunctions(
     lambda: _listen.put(Optimizer, "add_param_group", _announce)
 )
 
@@ -178,7 +181,7 @@ def _called_directly(module: torch.nn.Module) -> str:
     while frame is not None:
         caller = frame.f_back
         if code is not None and frame.f_code is code and caller is not None:
-            return "" if caller.f_code.co_filename.startswith(_TORCH) else type(module).__name__
+            return "" if caller.f_code.co_filename.startswith(TORCH) else type(module).__name__
         frame = caller
     return ""
 
@@ -203,7 +206,7 @@ def _roots_of(held: set[int], called: torch.nn.Module | None = None) -> dict[str
     """Return the networks in sight that hold these parameters, and others where not all variables may be read."""
     roots = {name: module for name, module in networks_in_sight().items() if not held.isdisjoint(ids_of(module))}
     missing = held.difference(*(ids_of(module) for module in roots.values()))
-    if missing and any(map(_keeps_locals, _frames())):
+    if missing and any(map(keeps_locals, script_frames())):
         others = networks_holding(missing)
         roots.update({_unused(name, roots): module for name, module in others.items()})
     return _each_once(roots, called)
@@ -251,8 +254,8 @@ def _smallest(root: torch.nn.Module, called: torch.nn.Module, wanted: set[int]) 
 def networks_in_sight() -> dict[str, torch.nn.Module]:
     """Return the outermost modules that the running script's variables lead to, by the names that lead there."""
     found: dict[str, torch.nn.Module] = {}
-    for frame in _frames():
-        _look_through(_variables(frame), found)
+    for frame in script_frames():
+        _look_through(variables_of(frame), found)
     inside = {id(part) for module in found.values() for part in module.modules() if part is not module}
     names: dict[int, str] = {}
     for name, module in found.items():
@@ -266,8 +269,8 @@ def tensors_in_sight(ids: set[int]) -> dict[str, torch.Tensor]:
     Objects, lists and dictionaries are looked through as for networks; no variables of running functions are read.
     """
     found: dict[str, torch.Tensor] = {}
-    for frame in _frames():
-        if frame.f_code.co_filename == frame.f_globals.get("__file__") and _is_the_scripts(frame):
+    for frame in script_frames():
+        if frame.f_code.co_filename == frame.f_globals.get("__file__") and is_the_scripts(frame):
             for name, value in _leads(frame.f_globals):
                 if isinstance(value, torch.Tensor) and id(value) in ids:
                     found.setdefault(name, value)
@@ -277,8 +280,8 @@ def tensors_in_sight(ids: set[int]) -> dict[str, torch.Tensor]:
 def names_of_tensors(ids: set[int]) -> dict[int, list[str]]:
     """Return all names under which variables lead to the tensors with these ids, those of running functions too."""
     found: dict[int, list[str]] = {}
-    for frame in _frames():
-        for name, value in _leads(_variables(frame)):
+    for frame in script_frames():
+        for name, value in _leads(variables_of(frame)):
             if isinstance(value, torch.Tensor) and id(value) in ids:
                 found.setdefault(id(value), []).append(name)
     return found
@@ -315,8 +318,8 @@ def names_of(networks: Iterable[torch.nn.Module], sites: Mapping[str, torch.nn.M
 def _global_names() -> dict[int, str]:
     """Return what the script's variables at the level of a module call the networks that they lead to, by id."""
     named: dict[str, torch.nn.Module] = {}
-    for frame in _frames():
-        if frame.f_code.co_filename == frame.f_globals.get("__file__") and _is_the_scripts(frame):
+    for frame in script_frames():
+        if frame.f_code.co_filename == frame.f_globals.get("__file__") and is_the_scripts(frame):
             _look_through(frame.f_globals, named)
     return {id(module): name for name, module in reversed(named.items())}
 
@@ -344,39 +347,6 @@ def _ids_if_any(module: torch.nn.Module) -> set[int]:
         return ids_of(module)
     except Exception:  # noqa: BLE001  any module of the process may be met here
         return set()
-
-
-def _frames() -> list[FrameType]:
-    """Return the frames of the script, the outermost first."""
-    frames: list[FrameType] = []
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if name.startswith(OUR_FILES) and frame.f_code.co_name == "run_to_end":
-            break
-        if not name.startswith((*OUR_FILES, _TORCH, "<frozen")):
-            frames.append(frame)
-        frame = frame.f_back
-    return frames[::-1]
-
-
-def _variables(frame: FrameType) -> dict[str, object]:
-    """Return the variables of the script that the frame sees: of its module, and its own.
-
-    Reading the variables of a function keeps them alive until it returns; a module's are read as they are.
-    """
-    scope = frame.f_globals if frame.f_code.co_filename == frame.f_globals.get("__file__") else {}
-    own = {} if frame.f_code.co_name == "<module>" or _keeps_locals(frame) else dict(frame.f_locals)
-    return {**scope, **own} if _is_the_scripts(frame) else own
-
-
-def _keeps_locals(frame: FrameType) -> bool:
-    """Return whether the function may keep what `locals()` gave it, a dictionary that reading would fill anew."""
-    return sys.version_info < (3, 13) and not {"locals", "vars"}.isdisjoint(frame.f_code.co_names)
-
-
-def _is_the_scripts(frame: FrameType) -> bool:
-    return "site-packages" not in frame.f_code.co_filename
 
 
 def _look_through(variables: Mapping[str, object], found: dict[str, torch.nn.Module]) -> None:

@@ -13,6 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from ....storage.records import Json
+from ...guard import Guard
 from ...hooks.idle_hooks import Several
 from ...nan_trace import NanTrace
 from ...quantities.operator_log import Allocation, OperatorLog, OperatorSpan
@@ -40,9 +41,9 @@ Hooked: TypeAlias = Callable[[torch.nn.Module], torch.nn.Module]
 class _Mode(TorchDispatchMode):  # type: ignore[misc]  # torch's types are not looked at
     """A dispatch mode that traces the inputs and outputs of every operation and changes none."""
 
-    def __init__(self, trace: NanTrace, lines: "_NodeLines") -> None:
+    def __init__(self, trace: NanTrace, lines: "_NodeLines", guard: Guard) -> None:
         super().__init__()
-        self._trace, self._node_lines = trace, lines
+        self._trace, self._node_lines, self._look = trace, lines, guard(self._trace_operation)
 
     def __torch_dispatch__(
         self,
@@ -52,13 +53,17 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]  # torch's types are not l
         kwargs: Mapping[str, object] | None = None,
     ) -> object:
         """Run the operation, trace it and return its result."""
-        result = func(*args, **(kwargs or {}))
+        options = kwargs or {}
+        result = func(*args, **options)
+        self._look(func, (*args, *options.values()), result)
+        return result
+
+    def _trace_operation(self, func: Callable[..., object], given: tuple[object, ...], result: object) -> None:
         if self._trace.is_looking:
             if self._trace.phase != "backward":
                 self._node_lines.note(str(func))
-            inputs = (x for value in (*args, *(kwargs or {}).values()) for x in _floating(value))
+            inputs = (tensor for value in given for tensor in _floating(value))
             self._trace.operation(str(func), inputs, _floating(result), behind=self._node_lines.behind)
-        return result
 
 
 class _NodeLines:
@@ -115,13 +120,14 @@ class TorchTracer:
         foreign = f"{Path(torch.__file__).parent}{os.sep}"
         self.trace = NanTrace(recorder, place_of, model.parameters, (foreign,))
         self._node_lines = _NodeLines(self.trace, foreign)
-        self._mode = _Mode(self.trace, self._node_lines)
+        self._guard = guard = recorder.guard
+        self._mode = _Mode(self.trace, self._node_lines, guard)
         self._is_open = self._is_alone = False
         self._module_sites = ModuleSites(model)
         self._sites: dict[str, Several] = {}
         self._follow(self._module_sites.modules)
-        begin = hidden_in(model).register_forward_pre_hook(Hook(self._begin))
-        self._model = Several([begin, model.register_forward_hook(Hook(self._end), always_call=True)])
+        begin = hidden_in(model).register_forward_pre_hook(Hook(self._begin, guard))
+        self._model = Several([begin, model.register_forward_hook(Hook(self._end, guard), always_call=True)])
 
     def remove(self) -> None:
         """Remove the hooks and stop tracing."""
@@ -156,8 +162,9 @@ class TorchTracer:
                 self._sites.pop(site).remove()
             if site in modules and self._module_sites.is_visible(modules[site]):
                 module = self._module_sites.hooked(modules[site])
-                before = hidden_in(module).register_forward_pre_hook(Hook(self._entering(site)), prepend=True)
-                self._sites[site] = Several([before, module.register_forward_hook(Hook(self._left), always_call=True)])
+                enter, leave = Hook(self._entering(site), self._guard), Hook(self._left, self._guard)
+                before = hidden_in(module).register_forward_pre_hook(enter, prepend=True)
+                self._sites[site] = Several([before, module.register_forward_hook(leave, always_call=True)])
 
     def _entering(self, site: str) -> Callable[[object, object], None]:
         def enter(_module: object, _inputs: object) -> None:
@@ -229,20 +236,21 @@ class TorchOperators:
         self, recorder: Recorder, modules: Mapping[str, torch.nn.Module], counts: Callable[[], bool], hooked: Hooked
     ) -> None:
         self._recorder, self._counts = recorder, counts
+        guard = recorder.guard
         self._profiler: profile | None = None
         self._step = -1
         self._marks: list[record_function] = []
         entrance = hooked(modules[""])
         self._handles: list[Any] = []
         if takes_hooks(entrance):
-            self._handles.append(hidden_in(entrance).register_forward_pre_hook(Hook(self._forward_begins)))
+            self._handles.append(hidden_in(entrance).register_forward_pre_hook(Hook(self._forward_begins, guard)))
         for site, module in modules.items():
             hooked_module = hooked(module)
             if not takes_hooks(hooked_module):
                 continue
-            self._handles.append(hidden_in(hooked_module).register_forward_pre_hook(Hook(self._entering(site))))
-            self._handles.append(hooked_module.register_forward_hook(Hook(self._leave), always_call=True))
-        self._handles.append(register_optimizer_step_post_hook(self._stepped))
+            self._handles.append(hidden_in(hooked_module).register_forward_pre_hook(Hook(self._entering(site), guard)))
+            self._handles.append(hooked_module.register_forward_hook(Hook(self._leave, guard), always_call=True))
+        self._handles.append(register_optimizer_step_post_hook(guard(self._stepped)))
 
     def remove(self) -> None:
         """Record the step in progress and remove the hooks."""

@@ -15,6 +15,7 @@ from torch.nn.utils import clip_grad
 from torch.utils import checkpoint
 
 from ...aside import is_aside
+from ...guard import Guard
 
 _Listener = TypeVar("_Listener")
 _Result = TypeVar("_Result")
@@ -71,6 +72,26 @@ class PatchedFunctions(Generic[_Listener]):
         replacement = update_wrapper(build(original), original)
         self._originals.append((owner, name, original, replacement))
         setattr(owner, name, replacement)
+
+
+class Guarded(Protocol):
+    """A listener whose exceptions are kept from the training.
+
+    Attributes:
+        guard: Takes them; a listener whose guard is off hears nothing.
+    """
+
+    guard: Guard
+
+
+def report(listeners: Sequence[Guarded], name: str, *arguments: object) -> None:
+    """Call the method of this name of every listener."""
+    for listener in tuple(listeners):
+        if not listener.guard.is_off:
+            try:
+                getattr(listener, name)(*arguments)
+            except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
+                listener.guard.failed(error)
 
 
 #: Number of the backward pass in which this thread runs; -1 outside of any.
@@ -134,7 +155,7 @@ def calling_place() -> int:
     return place
 
 
-class TrainingListener(Protocol):
+class TrainingListener(Guarded, Protocol):
     """A listener to backward passes and loss scalers of the process, whichever model they belong to."""
 
     @property
@@ -174,15 +195,12 @@ def _watched_backward(original: Callable[..., _Result]) -> Callable[..., _Result
         if current_graph_task_id() != -1:
             # a checkpointed function recomputes its forward and runs its own backward pass
             return original(tensors, *arguments, **options)
-        for listener in _sleeping_trainings:
-            listener.backward_unrecorded(tensors)
+        if _sleeping_trainings:
+            report(_sleeping_trainings, "backward_unrecorded", tensors)
         if not _awake_trainings:
             return original(tensors, *arguments, **options)
-        around: list[AbstractContextManager[object]] = []
-        for listener in tuple(_awake_trainings):
-            listener.backward_begins(tensors)
-            if listener.wraps_backward:
-                around += listener.around_backward(tensors)
+        report(_awake_trainings, "backward_begins", tensors)
+        around = [context for one in _awake_trainings if one.wraps_backward for context in _contexts(one, tensors)]
         if around:
             with ExitStack() as stack:
                 for context in around:
@@ -190,11 +208,39 @@ def _watched_backward(original: Callable[..., _Result]) -> Callable[..., _Result
                 result = original(tensors, *arguments, **options)
         else:
             result = original(tensors, *arguments, **options)
-        for listener in tuple(_awake_trainings):
-            listener.backward_ends()
+        report(_awake_trainings, "backward_ends")
         return result
 
     return backward
+
+
+def _contexts(listener: TrainingListener, roots: object) -> list["_Around"]:
+    """Return the contexts of one listener, whose exceptions do not reach the training either."""
+    found = listener.guard(listener.around_backward, otherwise=())(roots)
+    return [_Around(context, listener.guard) for context in found]
+
+
+class _Around:
+    """A context of ours around something of the training's: it ends nothing and swallows nothing of that."""
+
+    def __init__(self, context: AbstractContextManager[object], guard: Guard) -> None:
+        self._context, self._guard = context, guard
+        self._is_entered = False
+
+    def __enter__(self) -> None:
+        self._guard(self._enter)()
+
+    def _enter(self) -> None:
+        self._context.__enter__()
+        self._is_entered = True
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if self._is_entered:
+            try:
+                self._context.__exit__(kind, error, trace)
+            except BaseException as another:  # noqa: BLE001  the training must not feel that the observation fails
+                if another is not error:
+                    self._guard.failed(another)
 
 
 #: Place of `create_graph` behind the outputs and inputs of `torch.autograd.grad`.
@@ -207,11 +253,9 @@ def _watched_grad(original: Callable[..., _Result]) -> Callable[..., _Result]:
         if not is_plain or current_graph_task_id() != -1 or is_aside():
             return original(outputs, inputs, *arguments, **options)
         has_graph = bool(options.get("create_graph", arguments[_CREATE_GRAPH] if len(arguments) > _CREATE_GRAPH else 0))
-        for listener in tuple(_awake_trainings):
-            listener.gradients_asked(outputs, inputs, has_graph)
+        report(_awake_trainings, "gradients_asked", outputs, inputs, has_graph)
         result = original(outputs, inputs, *arguments, **options)
-        for listener in tuple(_awake_trainings):
-            listener.gradients_given(inputs, result)
+        report(_awake_trainings, "gradients_given", inputs, result)
         return result
 
     return grad
@@ -220,8 +264,7 @@ def _watched_grad(original: Callable[..., _Result]) -> Callable[..., _Result]:
 def _watched_scale(original: Callable[..., _Result]) -> Callable[..., _Result]:
     def scale(self: torch.amp.GradScaler, outputs: object) -> _Result:
         scaled = original(self, outputs)
-        for listener in tuple(_trainings):
-            listener.loss_scaled(outputs, scaled, self)
+        report(_trainings, "loss_scaled", outputs, scaled, self)
         return scaled
 
     return scale
@@ -231,11 +274,9 @@ def _watched_step(original: Callable[..., _Result]) -> Callable[..., _Result]:
     def step(
         self: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, *arguments: object, **options: object
     ) -> _Result:
-        for listener in tuple(_trainings):
-            listener.scaler_steps(optimizer)
+        report(_trainings, "scaler_steps", optimizer)
         result = original(self, optimizer, *arguments, **options)
-        for listener in tuple(_trainings):
-            listener.scaler_stepped(optimizer, self.get_scale)
+        report(_trainings, "scaler_stepped", optimizer, self.get_scale)
         return result
 
     return step
@@ -261,7 +302,7 @@ LOSSES: Final = (
 )  # fmt: skip
 
 
-class CallListener(Protocol):
+class CallListener(Guarded, Protocol):
     """A listener to losses and gradient clipping in the process, whichever model they belong to."""
 
     def loss_called(self, name: str, input_: object, target: object, options: dict[str, object]) -> None:
@@ -275,20 +316,20 @@ class CallListener(Protocol):
 
 
 def _announcing(
-    report: Callable[..., None], report_result: Callable[..., None] | None = None
+    called: Callable[..., None], returned: Callable[..., None] | None = None
 ) -> Callable[[FunctionType], FunctionType]:
     """Return a builder of functions that report their calls around the original."""
 
     def around(original: FunctionType) -> FunctionType:
-        is_compiling, awake = torch.compiler.is_compiling, _awake_calls
+        is_compiling, awake, safely = torch.compiler.is_compiling, _awake_calls, _safely
 
         def call(*arguments: object, **options: object) -> object:
             if is_compiling() or not awake:
                 return original(*arguments, **options)
-            report(*arguments, **options)
+            safely(called, *arguments, **options)
             result = original(*arguments, **options)
-            if report_result is not None:
-                report_result(result, options)
+            if returned is not None:
+                safely(returned, result, options)
             return result
 
         return FunctionType(call.__code__, original.__globals__, original.__name__, None, call.__closure__)
@@ -296,36 +337,41 @@ def _announcing(
     return around
 
 
+def _safely(report_call: Callable[..., None], *arguments: object, **options: object) -> None:
+    """Report a call; if that fails before any listener has heard of it, it fails for all of them."""
+    try:
+        report_call(*arguments, **options)
+    except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
+        for listener in tuple(_awake_calls):
+            listener.guard.failed(error)
+
+
 #: Arguments of `ctc_loss` behind the targets, which torch's own module gives by position.
 _OF_CTC = ("input_lengths", "target_lengths", "blank", "reduction", "zero_infinity")
 
 
 def _report_loss(name: str) -> Callable[..., None]:
-    def report(*arguments: object, **options: object) -> None:
+    def loss_called(*arguments: object, **options: object) -> None:
         values = list(arguments[:2])
         input_ = values[0] if values else options.get("input")
         target = values[1] if len(values) > 1 else options.get("target")
         named = options if name != "ctc_loss" else {**dict(zip(_OF_CTC, arguments[2:], strict=False)), **options}
-        for listener in tuple(_awake_calls):
-            listener.loss_called(name, input_, target, named)
+        report(_awake_calls, "loss_called", name, input_, target, named)
 
-    return report
+    return loss_called
 
 
 def _report_result(result: object, options: dict[str, object]) -> None:
-    for listener in tuple(_awake_calls):
-        listener.loss_returned(result, options)
+    report(_awake_calls, "loss_returned", result, options)
 
 
 def _report_norm(parameters: object, max_norm: float, total_norm: torch.Tensor, *_: object, **__: object) -> None:
-    for listener in tuple(_awake_calls):
-        listener.gradients_clipped(parameters, float(max_norm), total_norm)
+    report(_awake_calls, "gradients_clipped", parameters, float(max_norm), total_norm)
 
 
 def _report_value(parameters: object, clip_value: float, *_: object, **__: object) -> None:
     if isinstance(parameters, torch.Tensor | list | tuple):  # reading a generator would exhaust it
-        for listener in tuple(_awake_calls):
-            listener.gradients_clipped(parameters, float(clip_value), None)
+        report(_awake_calls, "gradients_clipped", parameters, float(clip_value), None)
 
 
 def _patch_calls() -> None:
@@ -352,7 +398,8 @@ add_call_listener, remove_call_listener, wake_call_listener = (
 class EarlyLosses:
     """Replaces the loss functions before a script imports them, so that they report also under names of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
         add_call_listener(self)
         wake_call_listener(self, False)
 

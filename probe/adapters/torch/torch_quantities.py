@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from ...guard import Guard
 from ...hooks.attention_hooks import AttentionCalls
 from ...hooks.idle_hooks import Put, RestingHooks
 from ...hooks.quantity_hooks import QuantityHooks
@@ -134,7 +135,7 @@ def _index(indices: tuple[int, ...], device: torch.device) -> torch.Tensor:
 
 
 _ATTENTION, _UNITS = frozenset({"attention"}), frozenset({"activation/units"})
-_listeners: list[AttentionCalls] = []
+_listeners: list["_AttentionListener"] = []
 _originals: list[tuple[str, object, object]] = []
 
 _ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
@@ -160,7 +161,7 @@ def watch_quantities(
         yield TorchOperators(recorder, modules, counts, hooked)
 
     def register(module: torch.nn.Module, hook: ForwardHook) -> HookHandle:
-        handle: HookHandle = hidden_in(hooked(module)).register_forward_hook(Hook(hook))
+        handle: HookHandle = hidden_in(hooked(module)).register_forward_hook(Hook(hook, recorder.guard))
         return handle
 
     yield from QuantityHooks(recorder, ACCESS, counts, register).attach(modules)
@@ -190,7 +191,7 @@ def _units(
     recorder: Recorder, counts: Callable[[], bool], modules: Mapping[str, torch.nn.Module], hooked: Hooked
 ) -> dict[str, list[Put]]:
     def put(module: torch.nn.Module, work: ForwardHook) -> Put:
-        hook = Hook(work)
+        hook = Hook(work, recorder.guard)
         return lambda is_again: hidden_in(hooked(module)).register_forward_hook(hook, prepend=is_again)
 
     return {site: [put(modules[site], work)] for site, work in unit_hooks(recorder, ACCESS, counts, modules)}
@@ -200,8 +201,8 @@ def _attention(
     recorder: Recorder, calls: AttentionCalls, modules: Mapping[str, torch.nn.Module], hooked: Hooked
 ) -> dict[str, list[Put]]:
     def puts(site: str) -> list[Put]:
-        module = hooked(modules[site])
-        enter, leave = Hook(calls.entering(site, modules[site])), Hook(calls.leaving(site))
+        module, guard = hooked(modules[site]), recorder.guard
+        enter, leave = Hook(calls.entering(site, modules[site]), guard), Hook(calls.leaving(site), guard)
         return [
             lambda is_again: hidden_in(module).register_forward_pre_hook(enter, prepend=is_again),
             lambda is_again: module.register_forward_hook(leave, always_call=True, prepend=is_again),
@@ -210,24 +211,24 @@ def _attention(
     attending = calls.attending(modules)
     found = {site: puts(site) for site in attending}
     if attending:  # torch's functions are patched last, together with the hooks of the first module
-        found[attending[0]].insert(0, lambda _: _AttentionListener(calls))
+        found[attending[0]].insert(0, lambda _: _AttentionListener(calls, recorder.guard))
     return found
 
 
 class _AttentionListener:
     """Reports attention to the calls by patching two functions of torch."""
 
-    def __init__(self, calls: AttentionCalls) -> None:
-        self._calls = calls
-        _listeners.append(calls)
+    def __init__(self, calls: AttentionCalls, guard: Guard) -> None:
+        self.guard, self.attention, self.softmax = guard, calls.attention, calls.softmax
+        _listeners.append(self)
         if len(_listeners) == 1:
             _replace("scaled_dot_product_attention", _report_attention)
             _replace("softmax", _report_softmax)
 
     def remove(self) -> None:
         """Stop listening; after the last listener, restore the functions that nobody else has replaced."""
-        if self._calls in _listeners:
-            _listeners.remove(self._calls)
+        if self in _listeners:
+            _listeners.remove(self)
         while not _listeners and _originals:
             name, original, replacement = _originals.pop()
             if getattr(functional, name) is replacement:
@@ -240,7 +241,11 @@ def _replace(name: str, report: Callable[..., None]) -> None:
     @wraps(original)
     def call(*arguments: object, **options: object) -> object:
         if not is_compiling():
-            report(*arguments, **options)
+            try:
+                report(*arguments, **options)
+            except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
+                for listener in tuple(_listeners):
+                    listener.guard.failed(error)
         return original(*arguments, **options)
 
     _originals.append((name, original, call))
@@ -252,16 +257,20 @@ def _report_attention(*arguments: Any, **options: Any) -> None:
     query, key = bound.get("query"), bound.get("key")
     if isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor) and _is_readable(query):
         last_seen = 0 if bound.get("is_causal") else None
-        for calls in tuple(_listeners):
-            calls.attention(query, key, bound.get("attn_mask"), scale=bound.get("scale"), last_seen=last_seen)
+        for listener in _awake():
+            listener.attention(query, key, bound.get("attn_mask"), scale=bound.get("scale"), last_seen=last_seen)
 
 
 def _report_softmax(*arguments: Any, **options: Any) -> None:
     bound = {**dict(zip(("input", "dim"), arguments, strict=False)), **options}
     scores = bound.get("input")
     if isinstance(scores, torch.Tensor) and _is_readable(scores) and bound.get("dim") in (-1, scores.dim() - 1):
-        for calls in tuple(_listeners):
-            calls.softmax(scores)
+        for listener in _awake():
+            listener.softmax(scores)
+
+
+def _awake() -> list[_AttentionListener]:
+    return [listener for listener in _listeners if not listener.guard.is_off]
 
 
 def _is_readable(tensor: torch.Tensor) -> bool:

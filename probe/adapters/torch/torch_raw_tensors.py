@@ -93,6 +93,23 @@ class RawTensors:
         program = Program({}, named(held.values()))
         return TrainedModel(program, known if len(known) > 1 else (), is_called_unseen=True)
 
+    def has_placeholders_only(self, leaves: Callable[[], Iterable[torch.Tensor]]) -> bool:
+        """Return whether all optimizers hold tensors of no module, which this pass does not reach either.
+
+        Args:
+            leaves: Finds what the pass reaches.
+        """
+        known = tuple(self._optimizers)
+        held = set(map(id, held_by(known)))
+        if not held:
+            return not known
+        if self._of_modules == frozenset(map(id, known)) or any(id(leaf) in held for leaf in leaves()):
+            return False
+        if _ids_of_modules() & held:
+            self._of_modules = frozenset(map(id, known))
+            return False
+        return True
+
     def pass_begins(self, roots: object, leaves: Callable[[], Iterable[torch.Tensor]]) -> FirstStep | None:
         """Return the step before this pass if the script has moved the tensors of it since; else remember them."""
         if self._passes >= 2 * MOST_PASSES or any(True for _ in self._optimizers):

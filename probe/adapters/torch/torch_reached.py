@@ -58,7 +58,7 @@ class ReachedParameters:
             return []
         resting = {id(leaf): leaf for leaf in self._earlier.resting(outside)}
         self._earlier.forget()
-        found = list(_told(resting, reached)) if resting else []
+        found = list(told_of(resting, reached)) if resting else []
         is_stepped = reached and not outside and any(True for _ in self._optimizers())
         return found or ([all_are_stepped(len(reached))] if is_stepped else [])
 
@@ -73,7 +73,13 @@ class ReachedParameters:
         return ids
 
 
-def _told(resting: dict[int, torch.Tensor], reached: Iterable[int]) -> Iterator[CheckResult]:
+def told_of(resting: dict[int, torch.Tensor], reached: Iterable[int]) -> Iterator[CheckResult]:
+    """Yield a result for each owner of parameters that have gradients, no optimizer, and the values of before.
+
+    Args:
+        resting: These, by id.
+        reached: Ids of all parameters with gradients, of which others are stepped.
+    """
     trained = list(networks_holding(set(reached) - set(resting)).values())
     shapes = {id(network): shapes_of(network) for network in trained}
     for owner, network in networks_holding(set(resting)).items():

@@ -8,10 +8,14 @@ from weakref import ref
 import torch
 from torch.optim import Optimizer
 
-from ...aside import is_aside
+from ...aside import checking, is_aside
 from ...checks.check_result import CheckResult
 from ...checks.copied_networks import CopyHistory, pairs_of, sample_of
+from ...checks.next_states import NextStates
+from ...checks.resting_inputs import RestingInputs, first_norm
 from ...checks.resting_mode import RestingMode
+from ...guard import Guard
+from ...recording.recorder import Recorder
 from .process_objects import objects_of
 from .torch_hooks import Hook
 from .torch_networks import Program, names_of, outermost, parameter_ids
@@ -31,8 +35,10 @@ class RestingNetworks:
         optimizers: The watched ones.
     """
 
-    def __init__(self, modules: Mapping[str, torch.nn.Module], optimizers: Callable[[], Iterable[Optimizer]]) -> None:
-        self._modules, self._optimizers = modules, optimizers
+    def __init__(
+        self, modules: Mapping[str, torch.nn.Module], optimizers: Callable[[], Iterable[Optimizer]], guard: Guard
+    ) -> None:
+        self._modules, self._optimizers, self._guard = modules, optimizers, guard
         self._pairs: list[_Pair] | None = None
         self._others: list[_Other] = []
         self._handles: list[Any] = []
@@ -46,9 +52,9 @@ class RestingNetworks:
         if self._pairs is None:
             self._pairs = list(self._found())
         for pair in self._pairs:
-            self._handles += pair.arm(answered)
+            self._handles += pair.arm(answered, self._guard)
         for other in self._others:
-            self._handles += other.arm()
+            self._handles += other.arm(self._guard)
 
     def forward_begins(self) -> None:
         """Keep what the networks are as a step begins."""
@@ -64,9 +70,15 @@ class RestingNetworks:
     def step_ends(self) -> Iterator[CheckResult]:
         """Yield what the looks so far tell."""
         for each in (*(self._pairs or ()), *self._others):
-            result = each.look()
-            if result is not None:
-                yield result
+            yield from each.look()
+
+    def training_ends(self, recorder: Recorder, occasion: int, error: BaseException | None) -> None:
+        """Record what is known of the copies as a training ends that does not fail."""
+        with self._guard.quietly(), checking(), torch.no_grad():
+            for pair in () if error is not None else self._pairs or ():
+                result = pair.end(recorder.current.step)
+                if result is not None:
+                    recorder.event("check", "", occasion=occasion, **result.data())
 
     def _found(self) -> "Iterator[_Pair]":
         objects = objects_of(torch.nn.Module, Optimizer)
@@ -77,6 +89,7 @@ class RestingNetworks:
         objects = [one for one in objects if isinstance(one, torch.nn.Module) and takes_hooks(one)]
         modules = [one for one in objects if type(one) is not Program]
         resting = outermost([one for one in modules if _is_resting(one, held)])
+        self._note_others(self._trained_before(modules, resting), is_resting=False)
         if not resting:
             return
         trained = [one for one in modules if _is_trained(one, held)]
@@ -84,9 +97,22 @@ class RestingNetworks:
         pairs = list(pairs_of(resting, trained))
         copies = {copy for copy, _ in pairs}
         others = [network for number, network in enumerate(resting) if number not in copies]
-        self._others = [_Other(network, names[id(network)]) for network in others[:_MOST_OTHERS]]
+        self._note_others(others, is_resting=True)
         for copy, network in pairs[:_MOST_COPIES]:
             yield _Pair(resting[copy], trained[network], names[id(resting[copy])], names[id(trained[network])])
+
+    def _trained_before(
+        self, modules: Iterable[torch.nn.Module], resting: Iterable[torch.nn.Module]
+    ) -> list[torch.nn.Module]:
+        """Return networks with batch norms that another optimizer holds, as that of a training before this one."""
+        mine = set[int]().union(*map(parameter_ids, self._optimizers()))
+        known = {id(one) for one in resting}
+        others = outermost([one for one in modules if _is_resting(one, mine)])
+        return [one for one in others if id(one) not in known and first_norm(one) is not None]
+
+    def _note_others(self, networks: list[torch.nn.Module], *, is_resting: bool) -> None:
+        names = names_of(networks, self._modules)
+        self._others += [_Other(one, names[id(one)], is_resting=is_resting) for one in networks[:_MOST_OTHERS]]
 
 
 class _Pair:
@@ -98,27 +124,47 @@ class _Pair:
         self._ended: torch.Tensor | None = None
         self._begun: tuple[torch.Tensor, torch.Tensor] | None = None
         self._is_called = self._is_frozen = self._is_asked = False
+        self._next = NextStates(copy_name, network_name)
 
-    def arm(self, answered: Callable[[Any], None]) -> list[Any]:
+    def arm(self, answered: Callable[[Any], None], guard: Guard) -> list[Any]:
         copy, network = self._copy(), self._network()
         if copy is None or network is None:
             return []
         self._is_called, self._is_asked, self._begun, self._ended = False, False, None, sample_of(network)
         self._is_frozen = not any(parameter.requires_grad for parameter in copy.parameters())
-        called = [part.register_forward_pre_hook(Hook(self._note)) for part in copy.modules() if takes_hooks(part)]
-        return [*called, copy.register_forward_hook(Hook(lambda _module, _inputs, output: answered(output)))]
+        note = Hook(self._note, guard)
+
+        def answer(_module: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            answered(output)
+            if not is_aside() and inputs:
+                self._next.copy_called(inputs[0])
+
+        def states(_module: Any, inputs: tuple[Any, ...], _output: Any) -> None:
+            if not is_aside() and inputs and torch.is_grad_enabled():
+                self._next.network_called(inputs[0])
+
+        called = [part.register_forward_pre_hook(note) for part in copy.modules() if takes_hooks(part)]
+        both = copy.register_forward_hook(Hook(answer, guard)), network.register_forward_hook(Hook(states, guard))
+        return [*called, *both]
 
     def begin(self) -> None:
         copy, network = self._copy(), self._network()
         if self._begun is None and self._ended is not None and copy is not None and network is not None:
             self._begun = sample_of(copy), sample_of(network)
 
-    def look(self) -> CheckResult | None:
-        if self._ended is None or self._begun is None:
-            return None
-        result = self._history.look(self._ended, self._begun, is_called=self._is_called, is_asked=self._is_asked)
+    def look(self) -> Iterator[CheckResult]:
+        results = [self._next.step_ends()]
+        if self._ended is not None and self._begun is not None:
+            called, asked = self._is_called, self._is_asked
+            results.append(self._history.look(self._ended, self._begun, is_called=called, is_asked=asked))
         self._ended = self._begun = None
-        return result
+        yield from (result for result in results if result is not None)
+
+    def end(self, steps: int) -> CheckResult | None:
+        copy, network = self._copy(), self._network()
+        if copy is None or network is None:
+            return None
+        return self._history.at_the_end(sample_of(copy), sample_of(network), steps)
 
     def _note(self, *_: Any) -> None:
         """Note a call, and one through which no gradient comes to the copy."""
@@ -127,17 +173,33 @@ class _Pair:
 
 
 class _Other:
-    """A network that is no copy of another one, such as a teacher that was trained before."""
+    """A network that is no copy of another one, such as a teacher that was trained before.
 
-    def __init__(self, network: torch.nn.Module, name: str) -> None:
-        self._network, self._mode = ref(network), RestingMode(name)
+    Args:
+        is_resting: Whether no optimizer of the process holds it, so that its mode tells something.
+    """
 
-    def arm(self) -> list[Any]:
+    def __init__(self, network: torch.nn.Module, name: str, *, is_resting: bool) -> None:
+        self._network, self._is_resting = ref(network), is_resting
+        self._mode, self._inputs = RestingMode(name), RestingInputs(name)
+
+    def arm(self, guard: Guard) -> list[Any]:
         network = self._network()
-        return [] if network is None else [network.register_forward_pre_hook(Hook(self._note))]
+        if network is None:
+            return []
+        norm, hook = first_norm(network), Hook(self._note, guard)
+        handles = [network.register_forward_pre_hook(hook)]
+        if norm is not None and takes_hooks(norm):
+            handles.append(norm.register_forward_pre_hook(Hook(self._note_input, guard)))
+        return handles
 
-    def look(self) -> CheckResult | None:
-        return self._mode.look()
+    def look(self) -> Iterator[CheckResult]:
+        looks = (self._mode.look() if self._is_resting else None, self._inputs.look())
+        yield from (result for result in looks if result is not None)
+
+    def _note_input(self, norm: torch.nn.Module, inputs: Any) -> None:
+        if not is_aside() and not torch.is_grad_enabled() and inputs:
+            self._inputs.given(norm, inputs[0])
 
     def _note(self, network: torch.nn.Module, _inputs: Any) -> None:
         if not is_aside() and not torch.is_grad_enabled():

@@ -40,6 +40,11 @@ class ModuleSites:
         self.look()
         self.is_compiled = bool(self.compiled or self.scripted)
 
+    @property
+    def is_shared_out(self) -> bool:
+        """Whether parameters are parts of tensors: their operations are collectives, which no rank makes alone."""
+        return any(type(held).__name__ == "DTensor" for one in self.entrances() for held in one.parameters())
+
     def has_changed(self) -> bool:
         """Return whether a module has gained, lost or replaced a part since the last look."""
         return self._parts != [*map(id, chain.from_iterable(map(_values_of, map(_parts_of, self.modules.values()))))]

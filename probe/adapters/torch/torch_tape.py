@@ -1,6 +1,5 @@
 """Exchanges the answers of a batch, at some steps of a torch training, in its loss as the program computes it."""
 
-from contextlib import suppress
 from typing import Any, Final
 
 import torch
@@ -50,10 +49,11 @@ class TorchTape:
         """Record the step that begins."""
         if self._module_sites.is_compiled or not self._recorder.config.checks or self._leaving is not None:
             return
-        self._tape = LossTape()
+        guard = self._recorder.guard
+        self._tape = LossTape(guard)
         for module in self._module_sites.entrances():
-            self._handles.append(module.register_forward_pre_hook(Hook(self._forward_begins)))
-            self._handles.append(module.register_forward_hook(Hook(self._forward_ends)))
+            self._handles.append(module.register_forward_pre_hook(Hook(self._forward_begins, guard)))
+            self._handles.append(module.register_forward_hook(Hook(self._forward_ends, guard)))
 
     def disarm(self) -> None:
         """Leave the step alone."""
@@ -66,13 +66,13 @@ class TorchTape:
         tape = self._take_off()
         if tape is not None:
             self.waits_for = max(int(step * _GROWTH), step + 1) if step < _LAST else _NEVER
-            with suppress(Exception):  # the training must not feel that the observation fails
+            with self._recorder.guard.quietly():
                 self._tell(tape)
 
     def backward_begins(self, root: Any) -> None:
         """Note the loss that is about to be differentiated."""
         if self._tape is not None and isinstance(root, torch.Tensor):
-            with suppress(Exception):
+            with self._recorder.guard.quietly():
                 self._tape.backward_begins(root)
 
     def backward_ends(self) -> None:

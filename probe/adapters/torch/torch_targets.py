@@ -1,22 +1,22 @@
 """Compares, at some steps, what a model predicts with its own targets and with those of other samples."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any, Final
 
 import torch
 
-from ...aside import aside, is_aside
+from ...aside import checking, is_aside
 from ...checks.check_result import CheckResult
 from ...checks.divergence_sign import codes_differ_from_the_prior, distance_from_the_prior
 from ...checks.loss_graph import nodes_of_loss
 from ...checks.model_call import outputs_of
-from ...checks.own_targets import TargetFit, fit_of, verdict_on, written_distances
+from ...checks.own_targets import TargetFit, fit_of, joined, verdict_on, written_distances
 from ...checks.score_scale import PairScores, pair_scores_of, scores_can_be_sure
 from ...recording.recorder import Recorder
+from ...user_line import program_lines
 from .silent_listener import SilentListener
 from .torch_hooks import Hook
 from .torch_patches import (
@@ -38,13 +38,25 @@ _MOST_CALLS, _MOST_OUTPUTS = 8, 16
 _NEVER: Final = 1 << 62
 
 
+#: Name of a cost, and the lines of the program that led to its call.
+_Call = tuple[str, tuple[tuple[str, int], ...]]
+
+
 @dataclass(slots=True)
 class _Looked:
-    """What was seen of a step: costs that were called, and the outputs of the models."""
+    """What was seen of a step.
+
+    Args:
+        called: How many costs were called.
+        outputs: Of the models, since the last backward pass.
+        of_lines: How often each line has called a cost since then.
+        fits: By cost, those of its micro-batches.
+    """
 
     called: int = 0
-    written: int = 0
     outputs: list[torch.Tensor] = field(default_factory=list)
+    of_lines: Counter[_Call] = field(default_factory=Counter)
+    fits: dict[str, list[TargetFit]] = field(default_factory=dict)
 
 
 class TorchTargets(SilentListener):
@@ -57,10 +69,12 @@ class TorchTargets(SilentListener):
     """
 
     def __init__(self, module_sites: ModuleSites, recorder: Recorder) -> None:
+        super().__init__(recorder.guard)
         self._module_sites, self._recorder = module_sites, recorder
         self._fits: dict[str, deque[TargetFit]] = {}
         self._pairs: dict[str, deque[PairScores]] = {}
         self._from_the_prior: list[float] = []
+        self._names: dict[tuple[_Call, int], str] = {}
         self._told: dict[tuple[str, str], str] = {}
         self._handles: list[Any] = []
         self._looked: _Looked | None = None
@@ -82,9 +96,9 @@ class TorchTargets(SilentListener):
     def step_ends(self, step: int) -> None:
         """Tell what was seen in the step that ends, and look at the next one if it is time."""
         self._is_postponed = False
-        if self._looked is not None:
+        if (looked := self._looked) is not None:
             self._disarm()
-            self._tell(step)
+            self._tell(step, looked)
             self.wants_end_of = step + max(_LEAST, step // _SHARE)
         elif self._module_sites.is_compiled or not self._recorder.config.checks:
             self.wants_end_of = _NEVER  # a hook would have torch compile the model again
@@ -110,7 +124,7 @@ class TorchTargets(SilentListener):
             return
         if input_.requires_grad and isinstance(target, torch.Tensor) and target.layout is torch.strided:
             looked.called += 1
-            self._add(f"{name} {looked.called}" * (looked.called > 1) or name, name, input_, target, options)
+            self._add(looked, name, input_, target, options)
 
     def backward_begins(self, roots: Any) -> None:
         """Compare outputs and targets of distances that the program writes out."""
@@ -118,21 +132,22 @@ class TorchTargets(SilentListener):
         root = roots if isinstance(roots, torch.Tensor) else None
         if looked is None or root is None or root.numel() != 1 or root.grad_fn is None:
             return
-        with suppress(Exception), aside():  # the training must not feel that the observation fails
+        with self.guard.quietly(), checking():
             nodes = nodes_of_loss(root, looked.outputs)
             distance = distance_from_the_prior(root.grad_fn, nodes)
             self._from_the_prior += [distance] if distance is not None else []
             for name, prediction, target in written_distances(nodes, looked.outputs):
-                looked.written += 1
-                if looked.written <= _MOST_CALLS:
-                    self._add(f"the written distance {looked.written}", name, prediction, target, {})
+                if looked.called < _MOST_CALLS:
+                    looked.called += 1
+                    self._add(looked, name, prediction, target, {}, title="the written distance")
+        looked.of_lines.clear()  # calls behind it are of another micro-batch, or of another loss
 
     # Inside -----------------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
         self._looked = _Looked()
         for module in self._module_sites.entrances():
-            self._handles.append(module.register_forward_hook(Hook(self._keep_output)))
+            self._handles.append(module.register_forward_hook(Hook(self._keep_output, self.guard)))
         self._listen(True)
 
     def _disarm(self) -> None:
@@ -157,18 +172,38 @@ class TorchTargets(SilentListener):
             looked.outputs += flowing[: _MOST_OUTPUTS - len(looked.outputs)]
 
     def _add(
-        self, which: str, name: str, prediction: torch.Tensor, target: torch.Tensor, options: dict[str, Any]
+        self,
+        looked: _Looked,
+        name: str,
+        prediction: torch.Tensor,
+        target: torch.Tensor,
+        options: dict[str, Any],
+        *,
+        title: str = "",
     ) -> None:
-        with suppress(Exception), aside(), torch.no_grad():
+        with self.guard.quietly(), checking(), torch.no_grad():
+            which = self._name(looked, title or name)
             fit = fit_of(name, prediction, target, options)
             if fit is not None:
-                self._fits.setdefault(which, deque(maxlen=_LOOKS)).append(fit)
+                looked.fits.setdefault(which, []).append(fit)
             pairs = pair_scores_of(name, prediction, target)
             if pairs is not None:
                 self._pairs.setdefault(which, deque(maxlen=_LOOKS)).append(pairs)
 
-    def _tell(self, step: int) -> None:
+    def _name(self, looked: _Looked, name: str) -> str:
+        """Return the name of the cost: one of the same lines in another micro-batch of the step is the same."""
+        call = name, program_lines()
+        looked.of_lines[call] += 1
+        key = call, looked.of_lines[call]
+        if key not in self._names:
+            count = 1 + sum(known[0][0] == name for known in self._names)
+            self._names[key] = name if count == 1 else f"{name} {count}"
+        return self._names[key]
+
+    def _tell(self, step: int, looked: _Looked) -> None:
         """Record what the looks so far say together, where that has changed."""
+        for which, fits_of_step in looked.fits.items():
+            self._fits.setdefault(which, deque(maxlen=_LOOKS)).append(joined(fits_of_step))
         codes = codes_differ_from_the_prior(self._from_the_prior, step)
         for result in self._changed([] if codes is None else [codes]):
             self._recorder.event("check", "", occasion=len(self._from_the_prior), **result.data())

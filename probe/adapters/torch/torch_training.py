@@ -10,6 +10,7 @@ import torch
 
 from ...aside import is_aside
 from ...device_results import LateScalar
+from ...guard import Guard
 from ...hooks.output_hooks import OutputHooks
 from ...recording.recorder import Recorder
 from ...tensor_access import Tensor
@@ -20,7 +21,6 @@ from .torch_checks import TorchChecks
 from .torch_closures import Arguments, closure_of, with_report
 from .torch_facts import TorchFacts
 from .torch_fast_path import FastPath
-from .torch_guard import Guard
 from .torch_hand_steps import HandSteps
 from .torch_hooks import OpeningHook, TrainingMode
 from .torch_kind import TorchKind
@@ -51,6 +51,7 @@ class TorchStepHooks:
 
     def __init__(self, lifecycle: StepLifecycle, view: TorchView, recorder: Recorder) -> None:
         self._lifecycle, self._view, self._current, self._due = lifecycle, view, recorder.current, recorder.due
+        self._guard = recorder.guard
         self._is_away = False
         self.count = 0
         self.is_inside = False
@@ -63,7 +64,7 @@ class TorchStepHooks:
             return None
         if (len(arguments) > 1 or options) and closure_of(arguments, options) is not None:
             self._lifecycle.step_begins(optimizer)
-            return with_report(arguments, options, lambda: self.evaluated(optimizer))
+            return with_report(arguments, options, self._guard(partial(self.evaluated, optimizer)))
         self._view.gradient_scale = getattr(optimizer, "grad_scale", None)  # of a fused optimizer, which divides by it
         self._lifecycle.update_begins(optimizer)
         skips_overflows = getattr(optimizer, "found_inf", None) is not None  # as a fused optimizer does by itself
@@ -177,6 +178,7 @@ class TorchTraining:
     A training is in the thread in which its model was called last: backward passes of others are none of its.
 
     Attributes:
+        guard: Takes what its methods raise.
         lifecycle: Lifecycle of the training's steps.
         opening: The hook that sees forwards of the model begin.
         steps: The hooks of the optimizers.
@@ -204,6 +206,7 @@ class TorchTraining:
         guard: Guard,
     ) -> None:
         self._checks, self._fast_path, self._mode = checks, fast_path, mode
+        self.guard = guard
         self._unopened: float | LateScalar | None = None
         self._model, self._module_sites, self._view, self._recorder = model, module_sites, view, recorder
         self._current, self._order, self._changes, self._unseen = recorder.current, order, changes, is_called_unseen
@@ -223,7 +226,7 @@ class TorchTraining:
         self.learners.changed = self.kind.learners_changed
         self._hand_steps = HandSteps(recorder, view, self.lifecycle, module_sites.modules, has_optimizer=has_optimizer)
         self.steps = TorchStepHooks(self.lifecycle, view, recorder)
-        self.opening = OpeningHook(guard(self._forward_opens))
+        self.opening = OpeningHook(self._forward_opens, guard)
         self._tracer: TorchTracer | None = None
         self.wraps_backward = False
         self.ranks: tuple[TorchRanks, ...] = ()
@@ -441,7 +444,7 @@ class TorchTraining:
             if self._current.step >= check.wants_end_of:
                 check.step_ends(self._current.step)
         for ranks in self.ranks:
-            ranks.step_ends()
+            ranks.step_ends(passes)
         if not self._order.is_known:
             self._order.finish()
             self._order.step_ends()

@@ -31,7 +31,10 @@ class _Turn:
     Args:
         expected: The step for which its checks are armed; -1 for none.
         not_before: The first step of the next occasion.
-        asked: Occasions so far; `without` those of them at which no parameter had a gradient.
+        asked: Occasions so far.
+        first: The first step of it that was seen; -1 before it.
+        seen: How many of its steps were seen, those between two occasions included.
+        has_gradients: Whether any parameter had a gradient at any of them.
         misses: Steps that were expected to be its own and were not.
     """
 
@@ -40,12 +43,20 @@ class _Turn:
     expected: int = -1
     not_before: int = 0
     asked: int = 0
-    without: int = 0
+    first: int = -1
+    seen: int = 0
+    has_gradients: bool = False
     misses: int = 0
 
     @property
     def is_over(self) -> bool:
         return self.asked == ALL_CHECKS or self.misses > _MOST_MISSES
+
+    def stepped(self, step: int) -> None:
+        """Note that its optimizer has stepped, with gradients or without."""
+        self.first = step if self.first < 0 else self.first
+        self.seen += 1
+        self.has_gradients |= any(parameter.grad is not None for parameter in held_by((self.optimizer,)))
 
 
 @dataclass(slots=True)
@@ -90,6 +101,8 @@ class TurnChecks:
         self._newest, self._steps = step, self._steps + 1
         turns = [] if self._turns is None else list(self._turns.values())
         for turn in turns:
+            if id(turn.optimizer) in stepped and not turn.is_over:
+                turn.stepped(step)
             if turn.expected >= 0:
                 self._finish(turn, step, has_stepped=id(turn.optimizer) in stepped)
         if self._steps > _MOST_STEPS or (turns and all(turn.is_over for turn in turns)):
@@ -121,19 +134,21 @@ class TurnChecks:
             turn.misses += 1
             turn.checks.postpone(OCCASIONS[turn.asked])
             return
-        turn.without += all(parameter.grad is None for parameter in held_by((turn.optimizer,)))
         turn.checks.step_ends(OCCASIONS[turn.asked])
         turn.asked, turn.not_before = turn.asked + 1, step + _BETWEEN
         if turn.asked == ALL_CHECKS:
             result = self._given(turn)
-            self.recorder.event("check", "", occasion=ALL_CHECKS, **result.data())
+            self.recorder.event("check", "", occasion=ALL_CHECKS, since=turn.first, **result.data())
 
     def _given(self, turn: _Turn) -> CheckResult:
         name, count = self.learners.name_of(turn.optimizer), len(held_by((turn.optimizer,)))
-        if turn.without < ALL_CHECKS:
+        if turn.has_gradients:
             return held(GIVEN, _CLAIM, subject=name, parameters=float(count))
-        words = f"at {turn.without} steps of the optimizer of {name} none of its {count} parameters had a gradient"
-        return broken(GIVEN, _CLAIM, words, subject=name, parameters=float(count))
+        words = (
+            f"none of the {count} parameters of {name} had a gradient at any of the {turn.seen} steps of its optimizer "
+            f"that were seen from step {turn.first} to {self._newest}"
+        )
+        return broken(GIVEN, _CLAIM, words, subject=name, parameters=float(count), steps=float(turn.seen))
 
     def _checks_of(self, optimizer: Any) -> TorchChecks:
         ids = parameter_ids(optimizer)

@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from functools import wraps
+from functools import partial, wraps
 from typing import TypeVar
 from weakref import WeakSet, ref
 
@@ -14,10 +14,11 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from ...errors import TrainingStopped
+from ...guard import Guard, belongs_to_training
 from .torch_adapter import TorchAdapter
 from .torch_closures import Arguments, closure_of, with_report
 from .torch_hooks import is_traced, is_transformed
+from .torch_idle_optimizers import IdleOptimizers
 from .torch_kind import EarlyCalls
 from .torch_later import LaterTrainings
 from .torch_networks import (
@@ -47,14 +48,12 @@ def _kept_from_the_script(look: Callable[..., _Result]) -> Callable[..., _Result
 
     @wraps(look)
     def call(self: "TorchFinder", *arguments: object, **options: object) -> _Result | None:
-        if self.failure:
+        if self.guard.is_off:
             return None
         try:
             return look(self, *arguments, **options)
-        except TrainingStopped:
-            raise
-        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
-            self.fail(error)
+        except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self.guard.failed(error)
             return None
 
     return call
@@ -77,6 +76,7 @@ class TorchFinder:
         followed: Called with the adapter of a model that is trained after that one; None where none is wanted.
 
     Attributes:
+        guard: Takes what is raised meanwhile, and ends the search.
         failure: What was raised as a model was looked for or taken up; empty so far.
     """
 
@@ -89,6 +89,7 @@ class TorchFinder:
         is_hasty: bool = False,
         followed: Callable[[TorchAdapter], object] | None = None,
     ) -> None:
+        self.guard = Guard(self._give_up, lambda: "no model is looked for any more")
         self._found, self._is_hasty, self._followed_by = found, is_hasty, followed
         self._adapter: TorchAdapter | None = None
         self._waiting: list[ref[torch.nn.Module]] = []
@@ -102,8 +103,8 @@ class TorchFinder:
         self._alone: dict[int, int] = {}  # the step at which each optimizer stepped last
         self._steps_alone = self._followed = 0
         self._looked_with: frozenset[int] = frozenset()
-        self._optimizers, self._early = KnownOptimizers(), (EarlyCalls(), EarlyLosses())
-        self._raw = RawTensors(self._optimizers)
+        self._optimizers, self._early = KnownOptimizers(self.guard), (EarlyCalls(), EarlyLosses(self.guard))
+        self._raw, self._idle = RawTensors(self._optimizers), IdleOptimizers()
         self._closures = register_optimizer_step_pre_hook(self._look_into_closure)
         self._handles = [
             register_module_forward_pre_hook(self._look_at_module),
@@ -132,7 +133,7 @@ class TorchFinder:
         """Take the model that was called before this backward pass, if none is found yet."""
         if self._adapter is not None:
             return
-        if (trained := self._trained_now()) is not None:
+        if (trained := self._trained_now(roots)) is not None:
             self._watch(trained).backward_begins_late(roots)
         elif (adapter := self._raw_trained(roots, lambda: leaves_of(roots))) is not None:
             adapter.backward_begins_late(roots)
@@ -143,7 +144,7 @@ class TorchFinder:
         if self._adapter is not None:
             return
         asked = tensors_in(inputs)
-        if (module := self._awaited()) is not None:
+        if (module := self._awaited(lambda: asked)) is not None:
             if not ids_of(module).isdisjoint(map(id, asked)):
                 self._take(module).gradients_asked_late(roots, inputs)
         elif (adapter := self._raw_trained(roots, lambda: [one for one in asked if one.is_leaf])) is not None:
@@ -155,12 +156,10 @@ class TorchFinder:
         if self._adapter is None:
             self._raw.pass_ends(inputs, gradients)
 
-    def fail(self, error: Exception) -> None:
-        """Look for no model any more, because this was raised; the training goes on."""
+    def _give_up(self, error: BaseException) -> None:
         self.failure = f"{type(error).__name__}: {error}"
         if not self._recorded:
             self._adapter = None
-        _log.warning("no model is looked for any more: %s", self.failure, exc_info=error)
 
     def backward_unrecorded(self, roots: object) -> None:
         """Do nothing; a finder does not sleep."""
@@ -212,16 +211,18 @@ class TorchFinder:
             self._waiting.append(ref(module))
             self._inside.update(module.modules())
 
-    def _awaited(self) -> torch.nn.Module | None:
-        """Return the module that was called and is trained: one that an optimizer holds, else the first."""
-        modules = [module for reference in self._waiting if (module := reference()) is not None]
-        held = (module for module in modules if self._optimizers.holds_any_of(module))
-        first = None if any(True for _ in self._optimizers) else next(iter(modules), None)
-        return next(held, first)
+    def _awaited(self, leaves: Callable[[], Iterable[torch.Tensor]]) -> torch.nn.Module | None:
+        """Return the module that was called and is trained: one that an optimizer holds, else the first.
 
-    def _trained_now(self) -> TrainedModel | None:
+        Optimizers that hold nothing of this pass and of no module are placeholders: the script steps the first itself.
+        """
+        modules = [module for reference in self._waiting if (module := reference()) is not None]
+        held = next((module for module in modules if self._optimizers.holds_any_of(module)), None)
+        return modules[0] if modules and held is None and self._raw.has_placeholders_only(leaves) else held
+
+    def _trained_now(self, roots: object) -> TrainedModel | None:
         """Return what a backward pass that begins trains: what was called, or what is in sight if nothing was."""
-        if (module := self._awaited()) is not None:
+        if (module := self._awaited(lambda: leaves_of(roots))) is not None:
             return self._trained_with(module)
         makers = frozenset(map(id, self._optimizers))
         if makers == self._looked_with:
@@ -270,8 +271,9 @@ class TorchFinder:
         """Return the arguments with a closure that reports its first evaluation; None without a closure."""
         if self._adapter is not None or closure_of(arguments, options) is None:
             return None
-        return with_report(arguments, options, lambda: self._evaluated_in(optimizer))
+        return with_report(arguments, options, partial(self._evaluated_in, optimizer))
 
+    @_kept_from_the_script
     def _evaluated_in(self, optimizer: Optimizer) -> None:
         if self._adapter is not None:
             self._adapter.closure_evaluated(optimizer)
@@ -289,6 +291,7 @@ class TorchFinder:
             return
         stepped = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         if all(parameter.grad is None for parameter in stepped):
+            self._tell_idle(optimizer, stepped)
             return  # it moves nothing: a placeholder, or one whose time has not come
         self._seen.add(optimizer)
         if self._is_first:
@@ -303,6 +306,12 @@ class TorchFinder:
                 if self._later is not None:
                     self._later.begin(optimizer)
                 self._follow(optimizer)
+
+    def _tell_idle(self, optimizer: Optimizer, held: list[torch.nn.Parameter]) -> None:
+        """Record what an optimizer that moves nothing tells, if something is recorded."""
+        if self._adapter is not None:
+            for result in self._idle.stepped(optimizer, held):
+                self._adapter.tell_late(result)
 
     def _follow(self, optimizer: Optimizer) -> None:
         """Count the steps of a training beside the watched one, and watch it in its place where that one rests."""
@@ -319,7 +328,9 @@ class TorchFinder:
         self._followed, self._steps_alone = self._followed + 1, 0
         try:
             self._take_over()
-        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
+        except BaseException as error:
+            if belongs_to_training(error):
+                raise
             _log.warning("what is trained now has no run of its own: %s", error)
 
     def _take_over(self) -> None:

@@ -20,12 +20,14 @@ class Binding:
         value: What it is given, or what a loop runs over.
         is_part: Whether the name takes a part of the value.
         is_loop: Whether a loop gives it.
+        beside: The names that take the other parts.
     """
 
     line: int
     value: ast.expr | None
     is_part: bool
     is_loop: bool
+    beside: frozenset[str] = frozenset()
 
 
 class Reads(ast.NodeVisitor):
@@ -34,6 +36,7 @@ class Reads(ast.NodeVisitor):
     Attributes:
         attributes: Attributes that are read, and strings that could name one.
         names: Plain names.
+        imported: Names that one file takes from another.
         keywords: Keywords that calls are given, other than None.
         takes_all: Whether something reads all attributes or options at once.
         runs_text: Whether something runs text as code, which may read any name.
@@ -42,6 +45,7 @@ class Reads(ast.NodeVisitor):
     def __init__(self) -> None:
         self.attributes: set[str] = set()
         self.names: set[str] = set()
+        self.imported: set[str] = set()
         self.keywords: set[str] = set()
         self.takes_all = self.runs_text = False
 
@@ -59,6 +63,7 @@ class Reads(ast.NodeVisitor):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         """Note what is imported, which the file that has it gives away."""
         self.names.update(one.name for one in node.names)
+        self.imported.update(one.name for one in node.names)
 
     def visit_Constant(self, node: ast.Constant) -> None:
         """Note a string that may name an attribute."""
@@ -101,9 +106,11 @@ def bindings_of(body: Iterable[ast.stmt]) -> dict[str, list[Binding]]:
         if isinstance(node, Function | ast.ClassDef | ast.Lambda):
             continue
         for target, value, is_loop in _targets(node):
-            for name in (one for one in ast.walk(target) if isinstance(one, ast.Name)):
+            names = [one for one in ast.walk(target) if isinstance(one, ast.Name)]
+            for name in names:
                 is_part = not isinstance(target, ast.Name)
-                found.setdefault(name.id, []).append(Binding(name.lineno, value, is_part, is_loop))
+                beside = frozenset(one.id for one in names if one is not name)
+                found.setdefault(name.id, []).append(Binding(name.lineno, value, is_part, is_loop, beside))
         waiting += ast.iter_child_nodes(node)
     return found
 
@@ -120,7 +127,9 @@ def is_unread(symbol: symtable.Symbol, scope: symtable.SymbolTable) -> bool:
     name = symbol.get_name()
     if not symbol.is_local() or symbol.is_referenced() or symbol.is_imported() or symbol.is_namespace():
         return False
-    return not any(name in one.get_identifiers() and one.lookup(name).is_free() for one in scopes_in(scope))
+    inside = [one.lookup(name) for one in scopes_in(scope) if name in one.get_identifiers()]
+    is_top = scope.get_type() == "module"
+    return not any(one.is_free() or (is_top and one.is_global() and one.is_referenced()) for one in inside)
 
 
 def called(node: ast.AST | None) -> str:

@@ -1,7 +1,8 @@
 """Small questions about expressions: what they name, what they call, and with which sign a part enters."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from .bindings import called, pairs_of
 from .names import words_of
@@ -13,6 +14,10 @@ _KEEPS = frozenset(
         "contiguous", "clone", "double",
     }
 )  # fmt: skip
+
+
+#: Removes the numbers of twins from their names.
+DIGITS: Final = str.maketrans("", "", "0123456789")
 
 
 def words_in(node: ast.AST | None) -> set[str]:
@@ -81,6 +86,14 @@ def assignments(tree: ast.AST) -> Iterator[tuple[str, ast.expr, int]]:
                 yield target.id if isinstance(target, ast.Name) else target.attr, value, node.lineno
 
 
+def blocks_in(tree: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Yield the bodies of files, functions, classes, loops and branches."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            yield body
+
+
 def find(node: ast.AST, is_wanted: Callable[[ast.AST], bool]) -> bool:
     """Return whether any part of an expression is wanted."""
     return any(is_wanted(one) for one in ast.walk(node))
@@ -89,6 +102,17 @@ def find(node: ast.AST, is_wanted: Callable[[ast.AST], bool]) -> bool:
 def is_difference(node: ast.expr | None) -> bool:
     """Return whether an expression is `a - b`."""
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
+
+
+def is_name(node: ast.AST, name: str) -> bool:
+    """Return whether an expression is this name."""
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def words_through(node: ast.expr, known: Mapping[str, ast.expr]) -> set[str]:
+    """Return the words of an expression, and of what its names were given."""
+    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return words_in(node).union(*(words_in(known[name]) for name in names if name in known))
 
 
 def _number(node: ast.expr) -> float | None:

@@ -26,6 +26,11 @@ _PURPOSES: Final[Mapping[Purpose, frozenset[str]]] = {
 }  # fmt: skip
 #: Words of counters: `updates_done` is no end of an episode.
 _COUNTS: Final = frozenset({"n", "num", "count", "counts", "steps", "updates", "episodes", "epochs", "total"})
+#: Words for the parts of a transition, and how many others one has.
+_FEWEST_BESIDE: Final = 3
+_REWARDS: Final = frozenset({"r", "rew", "rews", "reward", "rewards", "rs"})
+_DONE_BY: Final = frozenset({"a", "act", "acts", "action", "actions", "u"})
+_SHORT_ENDS: Final = frozenset({"d", "ds", "dn", "dw", "nd", "term", "terms", "terminated", "end", "ends"})
 _ACTIONS: Final = frozenset(
     {
         "update", "sync", "soft", "polyak", "ema", "augment", "normalize", "normalise", "mask", "clip", "warmup",
@@ -40,6 +45,13 @@ def purpose_of(name: str) -> Purpose | None:
     known = (purpose for purpose, spelled in _PURPOSES.items() if not spelled.isdisjoint(words))
     found = None if name.startswith("_") else next(known, None)
     return None if found == "end" and not words.isdisjoint(_COUNTS) else found
+
+
+def ends_transition(name: str, beside: frozenset[str]) -> bool:
+    """Return whether a short name is that of an episode's end, since those beside it are an action's and a reward's."""
+    words = set[str]().union(*map(words_of, beside))
+    is_transition = bool(words & _REWARDS) and bool(words & _DONE_BY) and len(beside) >= _FEWEST_BESIDE
+    return is_transition and not words_of(name).isdisjoint(_SHORT_ENDS)
 
 
 def is_action(name: str) -> bool:

@@ -21,7 +21,7 @@ from .bindings import (
     lines_of,
     scopes_in,
 )
-from .names import Purpose, is_action, purpose_of, words_of
+from .names import Purpose, ends_transition, is_action, purpose_of, words_of
 from .reach import Place, Reach
 
 READ: Final = "values_are_read"
@@ -93,7 +93,7 @@ def unread_values(
         found += _of_modules(file, reads, reach)
         if file.path not in reach.files or reach.is_collection:
             continue
-        found += _of_the_top(file, reads)
+        found += _of_the_top(file, reads, is_alone=len(files) == 1)
         found += [] if reads.takes_all else _of_settings(file, reads)
         found += _never_called(file, reads) if file.path == script and not reads.takes_all else []
     return sorted(found, key=lambda one: (one.file, one.line))
@@ -125,11 +125,12 @@ def _of_functions(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadVal
                 yield UnreadValue(name, purpose, node.name, file.path, node.lineno)
 
 
-def _of_the_top(file: _File, reads: Reads) -> Iterator[UnreadValue]:
+def _of_the_top(file: _File, reads: Reads, *, is_alone: bool) -> Iterator[UnreadValue]:
+    elsewhere = set[str]() if is_alone else reads.attributes | reads.imported
     bindings = bindings_of(file.tree.body)
     for symbol in file.table.get_symbols():
         name = symbol.get_name()
-        if name not in reads.names | reads.attributes and not symbol.is_imported() and not symbol.is_namespace():
+        if name not in elsewhere and is_unread(symbol, file.table):
             yield from _told(file, "", name, bindings.get(name, []))
 
 
@@ -185,7 +186,7 @@ def _purpose_of_local(name: str, function: str, binding: Binding) -> Purpose | N
     by = called(binding.value)
     if not binding.is_part and (by in _ORDERS or _SCHEDULES.search(by)):
         return "order" if by in _ORDERS else "setting"
-    purpose = purpose_of(name)
+    purpose = purpose_of(name) or ("end" if ends_transition(name, binding.beside) else None)
     if purpose is None or (binding.is_part and not binding.is_loop and by in _PARTIAL):
         return None
     is_side = bool(_ASIDE.search(function))

@@ -1,6 +1,7 @@
 """Pictures of time and memory."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from mindscope.dashboard.pages.profile.profile_figures import (
@@ -41,6 +42,8 @@ def test_memory_that_was_not_recorded_is_no_line_and_the_peak_is_marked():
     assert list(figure.data[0].y) == [1.0, None, 3.0]
     assert figure.layout.shapes[0].x0 == 2
     assert "step 2" in figure.layout.annotations[0].text
+    watched = memory_figure(replace(use, monitor_bytes=(0.5, math.nan, 1.0)), LIGHT)
+    assert [line.name for line in watched.data] == ["host", "of the host, the monitor"]
 
 
 def test_sizes_that_follow_from_shapes_are_told_from_those_that_were_measured():

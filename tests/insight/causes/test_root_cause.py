@@ -196,3 +196,33 @@ def test_what_is_judged_over_a_window_gives_way_to_a_cause_that_began_before_it_
         "uninformative_labels",
         "learning_rate_too_high",
     ]
+
+
+def of_rank(cause, rank, step=7, **evidence):
+    return replace(finding(cause, step), rank=rank, evidence=evidence)
+
+
+def test_a_lost_connection_follows_from_the_hang_whoever_was_heard_first():
+    lost = of_rank("program_error", 0, step=6, lost_connection=1)
+    also = of_rank("program_error", 2, lost_connection=1)
+    hang = of_rank("hang", 1, step=8)
+    assert [(root.cause, root.rank) for root in root_causes([lost, also, hang])] == [("hang", 1)]
+    assert [(root.cause, root.rank) for root in root_causes([lost, also])] == [("program_error", 0)]
+
+
+def test_the_error_of_one_rank_explains_that_others_lost_it_and_their_hang():
+    lost, own = of_rank("program_error", 0, lost_connection=1), of_rank("program_error", 1)
+    assert [root.rank for root in root_causes([lost, own, of_rank("hang", 1)])] == [1]
+    assert [root.cause for root in root_causes([lost, own, of_rank("hang", 1)])] == ["program_error"]
+    assert [root.cause for root in root_causes([lost, of_rank("out_of_memory", 1)])] == ["out_of_memory"]
+
+
+def test_a_process_that_its_backend_ended_follows_from_the_hang_of_another_rank():
+    assert causes(of_rank("process_killed", 0, step=6), of_rank("hang", 1)) == ["hang"]
+
+
+def test_what_ended_the_run_comes_before_what_a_threshold_says():
+    end = replace(finding("program_error", 90), confidence=0.55)
+    guessed = replace(finding("uninformative_labels", 0, severity="warning"), confidence=0.4)
+    assert causes(guessed, end) == ["program_error", "uninformative_labels"]
+    assert causes(guessed, of_rank("hang", 1, step=90)) == ["hang", "uninformative_labels"]

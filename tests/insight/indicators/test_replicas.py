@@ -1,7 +1,17 @@
 """What the shares of ranks in a reduction say."""
 
 import pytest
-from mindscope.insight.indicators.replicas import common_scale, dropped, is_corrupted, is_unreduced, repeated, shares
+from mindscope.insight.indicators.replicas import (
+    alone,
+    common_scale,
+    dropped,
+    is_corrupted,
+    is_unreduced,
+    misfits,
+    repeated,
+    shares,
+    skipped,
+)
 from mindscope.storage import Event
 
 
@@ -45,4 +55,40 @@ def test_wrong_bits_are_told_from_a_missing_reduction_by_how_many_tensors_differ
 
 
 def test_equal_values_gather_their_ranks():
-    assert list(repeated(["a", "b", "a", "c", "b"])) == [[0, 2], [1, 4]]
+    event = Event("rank_checksums", 0, data={"by_rank": ["a", "b", "a", "c", None, "b", None]})
+    assert list(repeated(event)) == [[0, 2], [1, 5]]
+
+
+def test_equal_values_of_ranks_that_hold_other_parts_of_the_model_do_not():
+    event = Event("rank_checksums", 0, data={"by_rank": ["a", "a", "b", "b", "a"], "parts": [0, 1, 0, 1, 0]})
+    assert list(repeated(event)) == [[0, 4]]
+
+
+def test_ranks_that_find_the_same_gradient_count_as_one_that_reduces_nothing():
+    data = {"residual": 1e-6, "ranks": 4, "weights": [0.5, 0.5, 0.0, 0.0], "local_classes": [0, 0, 2, 2]}
+    assert is_unreduced(Event("rank_reduction", 0, data=data))
+    assert not is_unreduced(Event("rank_reduction", 0, data=data | {"weights": [0.25] * 4}))
+    assert not is_unreduced(Event("rank_reduction", 0, data=data | {"weights": [0.25] * 4, "local_classes": [0] * 4}))
+
+
+def test_members_name_the_ranks_of_a_group():
+    data = {"residual": 1e-6, "ranks": 3, "weights": [0.5, 0.0, 0.5], "members": [1, 4, 6]}
+    assert dropped(Event("rank_reduction", 0, data=data)) == [4]
+    elsewhere = {"weights": [0.5, 0.5], "members": [2, 5], "weights_elsewhere": [None, [0.0, 1.0]], "residual": 1e-6}
+    assert alone(Event("rank_reduction", 0, data=elsewhere)) == [5]
+
+
+@pytest.mark.parametrize(
+    ("residuals", "found"),
+    [([1e-6, 0.3], [5]), ([0.2, 0.3], []), ([1e-2, 2e-2], []), ([1e-6, 1e-6], []), ([0.4, 1e-6], [2])],
+)
+def test_a_gradient_that_does_not_follow_is_the_one_whose_residual_stands_out(residuals, found):
+    data = {"weights": [0.5, 0.5], "members": [2, 5], "residuals": residuals}
+    assert misfits(Event("rank_reduction", 0, data=data)) == found
+
+
+@pytest.mark.parametrize(
+    ("forwards", "found"), [([20, 21], [1]), ([20, 20], []), ([None, 20, 21, 20], [2]), ([21, 21, 20], [0, 1])]
+)
+def test_a_rank_with_more_forwards_has_skipped_a_step(forwards, found):
+    assert skipped(Event("rank_checksums", 0, data={"forwards": forwards})) == found

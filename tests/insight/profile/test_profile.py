@@ -32,7 +32,7 @@ def record(step, *, phases=PHASES, wait=0.004, memory=None, **options):
         scalars |= {f"time/{name}_seconds": seconds for name, seconds in phases.items()}
         scalars["time/communication_seconds"] = 2 * wait
     if memory is not None:
-        scalars["memory/host_bytes"] = memory
+        scalars |= {"memory/host_bytes": memory, "memory/monitor_bytes": memory / 4}
     costs = Block(COMMUNICATION, np.array([[100.0, 2 * wait, wait]] * 2))
     return StepRecord(step, 1000.0 + 0.1 * step, scalars=scalars, blocks=(costs,), **options)
 
@@ -145,6 +145,7 @@ def test_memory_peaks_where_it_was_highest_and_is_named_by_what_follows_from_the
 
     (use,) = profile(*stored(map(at, range(30)), structure=structure)).memory
     assert (use.host_peak_bytes, use.peak_step) == (1.5e6, 20)
+    assert use.monitor_bytes[20] == 1.5e6 / 4
     assert np.isnan(use.device_peak_bytes)
     parts = {(part.kind, part.site): part.size_bytes for part in use.parts}
     assert parts == {

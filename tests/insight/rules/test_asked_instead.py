@@ -1,5 +1,7 @@
 """What a rule asks instead of saying: where training itself may have done what a fault would do."""
 
+from dataclasses import replace
+
 from mindscope.insight import RULES, Recording
 from mindscope.insight.engine import Engine
 from mindscope.insight.recording import chain
@@ -40,6 +42,13 @@ def test_a_jump_of_one_known_loss_is_a_warning_and_of_a_sum_of_terms_a_question(
     assert is_question(asked)
 
 
+def test_a_jump_of_an_actors_loss_which_its_critic_moves_is_a_question() -> None:
+    learners = Event("learners", 0, data={"learners": [{"name": "actor"}, {"name": "critic"}]})
+    series = {**_JUMP, "scalar/actor/loss": _JUMP["scalar/loss"], "scalar/critic/loss": _FALLING + (0.4,) * 4}
+    found = findings_of("uninformative-labels", series, chain("one:Dense", "two:Dense"), learners)
+    assert [(one.metric, is_question(one)) for one in found] == [("scalar/actor/loss", True)]
+
+
 def test_a_loss_that_leaves_the_entropy_of_its_labels_late_withdraws_the_finding() -> None:
     model = chain("one:Dense", "two:Dense")
     called = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
@@ -51,3 +60,23 @@ def test_a_loss_that_leaves_the_entropy_of_its_labels_late_withdraws_the_finding
     (withdrawn,) = findings_of("uninformative-labels", {"scalar/loss": late, **series}, model, called)
     assert (withdrawn.severity, withdrawn.confidence, withdrawn.first_step) == ("info", 0.1, said.first_step)
     assert not is_question(withdrawn)
+
+
+def test_a_loss_that_falls_slowly_is_judged_by_steps_and_not_by_their_micro_steps() -> None:
+    """Eight micro-batches a step: what they differ by hides in three steps what twenty-four show."""
+    model = chain("one:Dense", "two:Dense")
+    called = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
+
+    def found(fall: float) -> tuple[Finding, ...]:
+        series = {"scalar/loss": 2.3, "one.weight update/ratio_to_weight": 0.02, "one activation/mean": 0.1}
+        engine = Engine({"uninformative-labels": RULES["uninformative-labels"]})
+        engine.learn_structure(model)
+        for record in Recording(series, model, (called,), steps=60).records():
+            for part in range(8):
+                loss = 2.3 - fall * record.step + 0.008 * part  # the last micro-batches are the harder ones
+                blocks = record.blocks if part == 7 else ()
+                engine.observe(replace(record, micro_step=part, blocks=blocks, scalars={"loss": loss}))
+        return engine.findings
+
+    assert found(fall=0.001) == ()
+    assert [finding.rule for finding in found(fall=0.0)] == ["uninformative-labels"]

@@ -10,14 +10,14 @@ MODEL = chain("one:Dense", "two:Dense", "three:Dense", "four:Dense")
 SITES = [item.site for item in MODEL.parameters]
 
 
-def differs(*by_rank, odd=(), wrote=(), sites=SITES):
+def differs(*by_rank, odd=(), wrote=(), sites=SITES, **more):
     data = {"quantity": "parameters", "at": 10, "by_rank": list(by_rank), "is_equal": False, "wrote": list(wrote)}
-    return Event("rank_checksums", 0, data=data | {"odd": list(odd), "sites": sites})
+    return Event("rank_checksums", 0, data=data | {"odd": list(odd), "sites": sites} | more)
 
 
-def reduced(*weights, elsewhere):
+def reduced(*weights, elsewhere=(), **more):
     data = {"at": 0, "weights": list(weights), "residual": 1e-6, "ranks": len(weights), "sites": []}
-    return Event("rank_reduction", 0, data=data | {"weights_elsewhere": list(elsewhere)})
+    return Event("rank_reduction", 0, data=data | {"weights_elsewhere": list(elsewhere)} | more)
 
 
 def found(*events, rule="rank-desync"):
@@ -65,3 +65,38 @@ def test_of_two_ranks_that_nothing_tells_apart_both_are_named():
 def test_where_neither_of_two_ranks_reduces_none_is_blamed_alone():
     finding = found(reduced(1.0, 0.0, elsewhere=(None, [0.0, 1.0])), differs("a", "b"))
     assert "rank 1 applies" not in finding.explanation
+
+
+def test_of_several_ranks_that_differ_the_one_that_has_skipped_a_step_is_blamed():
+    finding = found(differs("a", "b", "a", "c", odd=(1, 3), forwards=[25, 25, 25, 26]))
+    assert finding.rank == 3
+    assert "ranks 1, 3 differ, and rank 3 has made more forwards" in finding.explanation
+
+
+def test_of_two_ranks_the_one_whose_gradient_does_not_follow_is_blamed():
+    finding = found(reduced(0.5, 0.5, residuals=[1e-6, 0.4]), differs("a", "b"))
+    assert (finding.rank, "gradient of rank 1 does not follow" in finding.explanation) == (1, True)
+
+
+def test_of_two_ranks_the_one_whose_weights_stand_still_is_blamed():
+    still = Event("rank_still", 0, data={"at": 9, "rank": 1, "sites": SITES[:1], "steps": 9})
+    assert found(still, differs("a", "b")).rank == 1
+
+
+def test_replicas_of_a_part_are_named_by_their_own_numbers():
+    finding = found(differs(None, "a", None, "b"))
+    assert "ranks 1 and 3 differ from each other" in finding.explanation
+
+
+def test_why_ranks_differ_is_told():
+    assert "different settings" in found(differs("a", "b", same_settings=False)).explanation
+    assert "a sum over them is missing" in found(differs("a", "b", quantity="gradients", same_batch=True)).explanation
+
+
+def test_weights_that_differ_explain_gradients_that_do():
+    events = (differs("a", "b", quantity="gradients"), differs("a", "b"))
+    engine = Engine({"rank-desync": RULES["rank-desync"]})
+    engine.learn_structure(MODEL)
+    for record in Recording(structure=MODEL, events=events[::-1], steps=1).records():
+        engine.observe(record)
+    assert len(engine.findings) == 1

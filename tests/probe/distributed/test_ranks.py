@@ -1,6 +1,7 @@
 """Two real processes under DDP make one run of two ranks, unchanged; what one of them does wrong stands in its rank."""
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from mindscope.insight.compare import compare
 from mindscope.probe.errors import NotWatchable
 from mindscope.probe.process_ranks import ProcessRank, agree_on_run, process_rank
 from mindscope.storage import open_store
+from mindscope.storage.ranks.topology import read_topology
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytestmark = [
@@ -64,6 +66,17 @@ def test_both_processes_record_one_run_of_two_ranks(runs):
         assert (run.name, run.ranks, run.state, run.last_step) == ("ranks", (0, 1), "finished", 8)
         losses = [store.series(run.id, "", "scalar/loss", rank=rank).values for rank in (0, 1)]
         assert (losses[0] != losses[1]).all()
+
+
+def test_each_process_records_where_it_is(runs):
+    folder, *_ = runs
+    with open_store(folder / "runs") as store:
+        (run,) = store.runs()
+        known = read_topology(store, run.id, run.ranks)
+        assert known.ranks == 2
+        assert [axis.name for axis in known.axes] == ["host"]
+        assert known.axes[0].groups.tolist() == [0, 0]
+        assert known.where(1) == f"host {platform.node()}"
 
 
 @pytest.mark.postgres

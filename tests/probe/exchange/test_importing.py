@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mindscope.probe.exchange import ImportFailed, export, import_runs
-from mindscope.storage import Block, Layout, StepRecord, open_store
+from mindscope.storage import Block, InvalidName, Layout, StepRecord, open_store
 
 LAYOUT = Layout("activation", ("net.0", "net.1"), ("mean", "max"), ("float64", "float64"), calls=(0, 1))
 
@@ -172,3 +172,62 @@ def test_an_unknown_format_and_a_missing_path_are_named(tmp_path):
             import_runs(store, tmp_path, form="tensorbord")
         with pytest.raises(ImportFailed, match="does not exist"):
             import_runs(store, tmp_path / "nowhere")
+
+
+_HEADER = "rank,step,micro_step,time,site,call,metric,value\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (
+            "0,x,0,0,w,0,gradient/mean,1",
+            "column 'step' expects a whole number from -9223372036854775808 to .*, got 'x'",
+        ),
+        ("0,1.5,0,0,w,0,gradient/mean,1", "column 'step' expects a whole number .*, got 1.5"),
+        ("0,inf,0,0,w,0,gradient/mean,1", "column 'step' expects a whole number .*, got inf"),
+        ("0,1,-1,0,w,0,gradient/mean,1", "column 'micro_step' expects a whole number from 0 to 2147483647, got -1"),
+        ("0,1,0,0,w,0,gradient/mean,much", "cannot be read: could not convert string to float: 'much'"),
+        ("0,1,0,now,w,0,gradient/mean,1", "column 'time' expects a number, got 'now'"),
+        (f"0,1,0,0,{'w' * 5000},0,gradient/mean,1", "names of at most 1000 characters, got one of 5000, 'www"),
+    ],
+    ids=["word", "half", "infinite", "negative", "value", "time", "long"],
+)
+def test_a_cell_that_is_wrong_is_named_with_its_column(tmp_path, row, words):
+    (tmp_path / "run.rank0.csv").write_text(_HEADER + row + "\n")
+    with open_store("memory:") as store, pytest.raises(ImportFailed, match=words):
+        import_runs(store, tmp_path / "run.rank0.csv")
+
+
+def test_a_table_under_a_name_of_tensorboard_is_told_and_read_when_its_format_is_named(tmp_path):
+    path = tmp_path / "events.out.tfevents.1.host"
+    path.write_text(_HEADER + "0,1,0,0,w,0,gradient/mean,1\n")
+    with open_store("memory:") as store:
+        with pytest.raises(ImportFailed, match="is no event file of TensorBoard, or damaged; name its format"):
+            import_runs(store, path)
+        ((run, _),) = import_runs(store, path, form="csv")
+        assert store.series(run.id, "w", "gradient/mean").values.tolist() == [1.0]
+
+
+def test_a_table_that_is_no_utf8_and_a_rank_that_is_no_number_of_a_process_are_told(tmp_path):
+    (tmp_path / "a.csv").write_bytes((_HEADER + "0,1,0,0,wörter,0,gradient/mean,1\n").encode("latin-1"))
+    (tmp_path / f"b.rank{2**40}.csv").write_text(_HEADER + "0,1,0,0,w,0,gradient/mean,1\n")
+    with open_store("memory:") as store:
+        with pytest.raises(ImportFailed, match="cannot be read: 'utf-8' codec"):
+            import_runs(store, tmp_path / "a.csv")
+        with pytest.raises(ImportFailed, match="a rank is a whole number from 0 to 2147483647, got 1099511627776"):
+            import_runs(store, tmp_path / f"b.rank{2**40}.csv")
+
+
+def test_a_rank_without_values_is_left_out_with_a_note(tmp_path):
+    (tmp_path / "run.rank0.csv").write_text(_HEADER)
+    (tmp_path / "run.rank1.csv").write_text(_HEADER + "1,1,0,0,w,0,gradient/mean,1\n")
+    with open_store("memory:") as store:
+        ((run, notes),) = import_runs(store, tmp_path)
+        assert (run.ranks, notes) == ((1,), ("rank 0: left out, since it holds no values",))
+
+
+def test_a_name_of_thousands_of_characters_is_refused(tmp_path):
+    (tmp_path / "run.csv").write_text(_HEADER + "0,1,0,0,w,0,gradient/mean,1\n")
+    with open_store("memory:") as store, pytest.raises(InvalidName, match="at most 1000 characters, got 5000"):
+        import_runs(store, tmp_path / "run.csv", name="n" * 5000)

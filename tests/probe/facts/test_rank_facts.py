@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mindscope.probe.facts.rank_facts import TIMES, Board, RankMessage, rank_facts, reduction_of
+from mindscope.probe.facts.rank_comparison import RankComparison
+from mindscope.probe.facts.rank_facts import TIMES, Board, RankMessage, reduction_of
 from mindscope.probe.kernels.fingerprints import project
 
 SITES = ("a.weight", "a.bias", "b.weight", "b.bias")
@@ -27,7 +28,6 @@ def gradients(rank, seed=0):
 def message(rank, local, result, **more):
     """What a healthy rank says, but for `more`."""
     values = {
-        "structure": 1.0,
         "batch": 100.0 + rank,
         "random_state": 200.0 + rank,
         "clip": 1.0,
@@ -36,6 +36,10 @@ def message(rank, local, result, **more):
         "gradients": np.arange(4.0) + 10.0,
         "reduced": projected(result),
         "local": projected(local),
+        "keys": np.arange(4.0),
+        "declared": np.full(4, np.nan),
+        "flags": np.zeros(4),
+        "names": SITES,
     }
     return RankMessage(**{**values, **more})
 
@@ -46,7 +50,7 @@ def averaged(parts, weights):
 
 def told(messages):
     """{quantity or kind: data}."""
-    return {data.get("quantity", kind): data for kind, data in rank_facts(7, messages, SITES)}
+    return {data.get("quantity", kind): data for kind, data in RankComparison().facts(7, messages)}
 
 
 def ranks(count, weights=None, **odd):
@@ -115,7 +119,7 @@ def test_equal_batches_silent_ranks_and_other_models():
     assert silent["batch"]["by_rank"][1] is None
     assert "rank_reduction" not in silent
     assert told([messages[0], None, None]) == {}
-    parts = told(ranks(2, r1={"structure": 5.0}))  # stages of a pipeline
+    parts = told(ranks(2, r1={"keys": np.arange(4.0) + 10.0}))  # stages of a pipeline
     assert not {"parameters", "gradients", "rank_reduction"} & set(parts)
     assert "batch" in parts
     nothing = {"parameters": np.full(4, np.nan), "batch": np.nan}

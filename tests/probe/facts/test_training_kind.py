@@ -33,6 +33,12 @@ def test_facts_tell_the_kind(name):
     assert (found.reasons == ()) is (name == "other")
 
 
+@pytest.mark.parametrize(("written", "words"), [(set(), "mse_loss"), ({"mse_loss"}, "a squared error, written out")])
+def test_a_loss_that_the_program_writes_out_has_no_name_of_a_function(written, words):
+    found = recognised(KindFacts(steps=3, losses={"mse_loss"}, written=written))
+    assert found.reasons == (f"the loss is {words}",)
+
+
 def test_every_kind_has_facts_and_words():
     assert FACTS.keys() == KINDS.keys()
     assert (

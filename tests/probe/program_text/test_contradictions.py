@@ -30,6 +30,26 @@ PAIRS = {
     "maker": ("g_loss = criterion(d_fake, zeros)", "g_loss = criterion(d_fake, ones)"),
     "hinge": ("d_loss = F.relu(1 + d_real).mean()", "d_loss = F.relu(1 - d_real).mean() + F.relu(1 + d_fake).mean()"),
     "attention": ("scores = q @ k.transpose(-2, -1) * math.sqrt(d)", "scores = q @ k.transpose(-2, -1) / math.sqrt(d)"),
+    "divergence": (
+        "kl = -0.5 * torch.mean(1 + logvar - mu.pow(2) - logvar.exp()) / x.size(0)",
+        "kl = -0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp()) / x.size(0)",
+    ),
+    "divergence, as a method": (
+        "kld = (mu ** 2 + log_var.exp() - 1 - log_var).mean() / batch_size",
+        "kld = (mu ** 2 + log_var.exp() - 1 - log_var).mean(0).sum() / accumulated",
+    ),
+    "pretrained values": (
+        "self.users = nn.Embedding.from_pretrained(torch.empty(9, 4).normal_(std=0.1))",
+        "self.users = nn.Embedding.from_pretrained(torch.randn(9, 4), freeze=False)",
+    ),
+    "pretrained values, by name": (
+        "table = torch.randn(9, 4)\nitems = torch.nn.Embedding.from_pretrained(table)",
+        "table = torch.load(path)\nitems = torch.nn.Embedding.from_pretrained(table)",
+    ),
+    "pretrained values of a bag": (
+        "bag = nn.EmbeddingBag.from_pretrained(torch.rand(9, 4))",
+        "bag = nn.EmbeddingBag.from_pretrained(torch.rand(9, 4))\nbag.weight.requires_grad_(True)",
+    ),
     "twins": ("q1 = self.q1(s)\nq2 = self.q1(s)\nself.q2", "q1 = self.q1(s)\nq2 = self.q2(s)"),
     "surrogate, by what it is made of": (
         "s1, s2 = ratio * a, clipped * a\nloss = -torch.maximum(s1, s2).mean()",
@@ -51,6 +71,46 @@ PAIRS = {
         "s = ReduceLROnPlateau(o, mode='max')\ns.step(val_loss)",
         "s = ReduceLROnPlateau(o, mode='max')\ns.step(val_acc)",
     ),
+    "cleared passes": (
+        "for x in y:\n    a.backward()\n    opt.zero_grad()\n    (b + c).backward()\n    opt.step()\n    sched.step()",
+        "for x in data:\n    opt.zero_grad()\n    a.backward()\n    (b + c).backward()\n    opt.step()",
+    ),
+    "cleared passes, with a total": (
+        "def f():\n    a.backward()\n    n += a.item()\n    s.o.zero_grad()\n    b.backward()\n    s.o.step()",
+        "def f():\n    g.backward()\n    og.step()\n    od.zero_grad()\n    d.backward()\n    od.step()\n"
+        "def h():\n    a.backward()\n    x = x + d.grad.sign()\n    o.zero_grad()\n    b.backward()\n    o.step()\n"
+        "def i():\n    a.backward()\n    keep(net)\n    o.zero_grad()\n    b.backward()\n    o.step()\n"
+        "def j():\n    g.backward()\n    od.zero_grad()\n    d.backward()\n    od.step()\n    og.step()\n",
+    ),
+    "derivatives": ("u_t, u_x = grad(u, (x, t), one)", "u_x, u_t = grad(u, (x, t), one)"),
+    "derivative": (
+        "u_x = torch.autograd.grad(u, t, one, create_graph=True)[0]",
+        "u_x = torch.autograd.grad(u, x, one, create_graph=True)[0]",
+    ),
+    "second derivative": ("u_xx = grad(u_x, t)[0]", "u_xx = grad(u_x, x)[0]"),
+    "derivative, in full": ("du_dx = grad(u, t, one)[0]", "du_dx = grad(u, x, one)[0]\nd_x = grad(score, z)[0]"),
+    "risk set": (
+        "def cox(log_h, durations, events):\n    i = durations.sort()[1]\n    return torch.logcumsumexp(log_h[i], 0)",
+        "def cox(log_h, durations, events):\n    i = durations.sort(descending=True)[1]\n"
+        "    return torch.logcumsumexp(log_h[i], 0)",
+    ),
+    "risk set, by argsort": (
+        "def loss(risk, time, event):\n    i = torch.argsort(time)\n    return risk[i].exp().cumsum(0).log()",
+        "def loss(risk, time, event):\n    i = torch.argsort(-time)\n    return risk[i].exp().cumsum(0).log()",
+    ),
+    "risk set, turned": (
+        "def loss(risk, time, event):\n    i = np.argsort(time)\n    return torch.cumsum(risk[i].exp(), 0)",
+        "def loss(risk, time, event):\n    i = np.argsort(time)\n    return torch.cumsum(risk[i].exp().flip(0), 0)",
+    ),
+    "events": ("events = 1 - events[order]", "events = 1 - censored[order]\nmask = 1 - mask"),
+    "blank": (
+        "loss = nn.CTCLoss()\ntext = greedy(logits, blank=28)",
+        "BLANK = 28\nloss = nn.CTCLoss(blank=BLANK)\ntext = greedy(logits, blank=28)",
+    ),
+    "blank, by a name": (
+        "LAST = 9\nloss = F.ctc_loss(a, b, c, d, 0)\ndecode(a, blank_id=LAST)",
+        "LAST = 9\nloss = F.ctc_loss(a, b, c, d, LAST)\ndecode(a, blank_id=LAST)",
+    ),
     "returns": (
         "for r in rewards:\n    g = r + gamma * g\n    returns.append(g)",
         "for r in reversed(rewards):\n    g = r + gamma * g\n    returns.append(g)",
@@ -58,6 +118,54 @@ PAIRS = {
     "advantages": (
         "for t in range(n):\n    gae = delta[t] + gamma * lam * gae\n    adv[t] = gae",
         "for t in range(n - 1, -1, -1):\n    gae = delta[t] + gamma * lam * gae\n    adv[t] = gae",
+    ),
+    "overlap": (
+        "def f(p, t):\n    inter = (p * t).sum()\n    dice = (2 * inter + 1) / (p.sum() + t.sum() + 1)\n"
+        "    return bce(p, t) + 0.5 * dice.mean()",
+        "def f(p, t):\n    inter = (p * t).sum()\n    dice = (2 * inter + 1) / (p.sum() + t.sum() + 1)\n"
+        "    return bce(p, t) + 0.5 * (1 - dice).mean()",
+    ),
+    "overlap, by a weight of the module": (
+        "def f(self, p, t):\n    iou = (p * t).sum() / (p + t - p * t).sum().clamp(min=1)\n"
+        "    loss = self.ce(p, t) + self.weight * iou",
+        "def f(self, p, t):\n    iou = (p * t).sum() / (p + t - p * t).sum()\n"
+        "    loss = self.ce(p, t) - self.weight * iou",
+    ),
+    "overlap, of a function": (
+        "def dice_coef(p, t):\n    tp = (p * t).sum()\n    return (2 * tp + eps) / (p.sum() + t.sum() + eps)\n"
+        "def step(p, t):\n    loss = criterion(p, t) + dice_coef(p, t)",
+        "def dice_coef(p, t):\n    tp = (p * t).sum()\n    return (2 * tp + eps) / (p.sum() + t.sum() + eps)\n"
+        "def step(p, t):\n    loss = criterion(p, t) + 1 - dice_coef(p, t)",
+    ),
+    "overlap, added later": (
+        "def step(p, t):\n    jaccard = intersection.sum() / union.sum()\n    loss = bce(p, t)\n    loss += jaccard",
+        "def step(p, t):\n    jaccard = intersection.sum() / union.sum()\n    loss = bce(p, t)\n    loss -= jaccard",
+    ),
+    "overlap, with two minuses": (
+        "def step(p, t):\n    dice = 2 * inter / (p.sum() + t.sum())\n    loss = bce(p, t) - (1 - dice)",
+        "def step(p, t):\n    dice = 1 - 2 * inter / (p.sum() + t.sum())\n    loss = bce(p, t) + dice",
+    ),
+    "mirrored sides": (
+        "H = ['left', 'right']\nif torch.rand(1) < 0.5:\n    img = img.flip(-1)",
+        "H = ['left', 'right']\nif torch.rand(1) < 0.5:\n    img = img.flip(-2)",
+    ),
+    "mirrored sides, by torch.flip": (
+        "H = ('left', 'right')\nif random.random() < 0.5:\n    image = torch.flip(image, dims=[-1])",
+        "H = ('left', 'right')\nif random.random() < 0.5:\n    image = torch.flip(image, dims=[-1])\n"
+        "    side = 1 - side",
+    ),
+    "mirrored sides, by a transform": (
+        "C = {'turn_left': 0, 'straight': 1, 'turn_right': 2}\nT = Compose([RandomHorizontalFlip(), ToTensor()])",
+        "C = {'turn_left': 0, 'straight': 1, 'turn_right': 2}\nT = Compose([RandomVerticalFlip(), ToTensor()])",
+    ),
+    "mirrored sides, by numpy": (
+        "S = ['left', 'right']\nif rng.uniform() < 0.5:\n    frame = np.fliplr(frame)",
+        "S = ['left', 'right']\nif rng.uniform() < 0.5:\n    frame = np.fliplr(frame)\n"
+        "    text = text.replace('left', 'right')",
+    ),
+    "mirrored sides, exchanged by a table": (
+        "S = ['left hand', 'left', 'right']\nT = A.HorizontalFlip(p=0.5)",
+        "S = ['left', 'right']\nOTHER = {'left': 'right', 'right': 'left'}\nT = A.HorizontalFlip(p=0.5)",
     ),
 }
 
@@ -85,6 +193,15 @@ def test_what_fits_its_names_is_not(name):
         "s = ReduceLROnPlateau(o, **options)\ns.step(val_score)",
         "s = ReduceLROnPlateau(o, mode)\ns.step(val_score)",
         "x = self.embed(ids) * math.sqrt(self.width)",
+        "def score(p, t):\n    dice = 2 * inter / (p.sum() + t.sum())\n    return dice.mean()",
+        "def f(p, t):\n    total_dice += 2 * inter / (a + b)\n    return total_dice + iou(p, t)",
+        "def dice_loss(p, t):\n    return 2 * inter / (a + b)\ndef g(p, t):\n    loss = bce(p, t) + dice_loss(p, t)",
+        "def f(p, t):\n    dice = -2 * inter / (p.sum() + t.sum())\n    loss = bce(p, t) + dice",
+        "def f(p, t):\n    dice = (a.sum() + b.sum() - 2 * inter) / (a.sum() + b.sum())\n    loss = bce(p, t) + dice",
+        "both = a.merge(b, how='left')\nc = merge(how='right')\nT = RandomHorizontalFlip()",
+        "C = ['cat', 'dog']\nT = RandomHorizontalFlip()",
+        "S = ['left', 'right']\nif view == 'back':\n    img = img.flip(-1)",
+        "S = ['left', 'right']\nif random.random() < 0.5:\n    x = x.flip(-1)",
         "def broken(:",
     ],
 )

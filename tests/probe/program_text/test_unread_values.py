@@ -16,6 +16,12 @@ def _names(*texts, script="0.py"):
 
 UNREAD = {
     "a mask that a function takes": ("def loss(p, y, mask):\n    return (p - y).mean()\n", "mask"),
+    "the end of a transition": ("def learn(b):\n    s, s2, a, r, d = b.sample()\n    return s, a, r, s2\n", "d"),
+    "the end, at the top": (
+        "class B:\n    def add(self, s, term):\n        self.term[0] = term, s\n"
+        "if x:\n    for _ in y:\n        o, act, rew, term = b()\n        f(o, act, rew)\n",
+        "term",
+    ),
     "the end of an episode": ("def learn(b):\n    s, a, r, s2, done = b.sample()\n    return s, a, r, s2\n", "done"),
     "lengths of a loader": ("def run(loader):\n    for x, lengths in loader:\n        print(x)\n", "lengths"),
     "an order": ("import torch\ndef run(x):\n    order = torch.randperm(8)\n    return x[:4]\n", "order"),
@@ -57,6 +63,7 @@ def test_what_nothing_reads_is_told(name):
         "def forward(x, mask=None):\n    return x\n",  # callers may give it, and none does
         "def learn(b):\n    done = b.done\n    def inner():\n        return done\n    return inner\n",
         "def run(env):\n    s, r, done, info = env.step(0)\n    return s\n",
+        "def batch(b):\n    x, y, d = b\n    return x, y\n",
         "def attend(x):\n    y, weights = attention(x)\n    return y\n",
         "def run():\n    train_loss = train_epoch()\n    return 1\n",
         "def backward(ctx, mask):\n    return ctx\n",

@@ -119,8 +119,11 @@ def test_a_run_whose_monitor_costs_too_much_is_thinned_and_says_so():
     assert with_tensors[:3] == [0, 1, 2]
     assert len(with_tensors) < 60
     assert all("loss" in record.scalars for record in records if record.blocks)
-    assert (told.since, told.factor) == (thinned[0].step, thinned[-1].data["factor"])
+    gap = next(step for step, seen in enumerate(with_tensors) if step != seen)
+    assert (told.since, told.factor) == (gap, thinned[-1].data["factor"])
+    assert gap < thinned[0].step  # what steps cost is compared first
     assert {"activation", "weight", "histogram"} <= set(told.subjects)
+    assert ("loss" in told.subjects) is any(not one.data["keeps_scalars"] for one in thinned)
     assert "attention" not in told.subjects  # which this model has not
 
 

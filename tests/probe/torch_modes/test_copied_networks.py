@@ -81,3 +81,44 @@ def test_looks_at_steps_that_do_not_ask_the_copy_say_nothing_of_it(gone, outcome
         results.append(history.look(network, (copy, network), is_called=is_asked, is_asked=is_asked))
         assert results[-1] is None or look == 2
     assert results[-1].outcome == outcome
+
+
+VALUES = """
+import copy
+network = net(3, 16, 2)
+target = copy.deepcopy(network)
+optimizer = torch.optim.Adam(network.parameters(), 1e-2)
+for step in range(230):
+    state = torch.randn(32, 3)
+    following = {following}
+    reward, action, ends = state[:, 0], torch.randint(0, 2, (32,)), (torch.rand(32) < 0.1).float()
+    with torch.no_grad():
+        wanted = reward + 0.9 * (1 - ends) * target(following).max(1).values
+    loss = functional.mse_loss(network(state).gather(1, action[:, None])[:, 0], wanted)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    {follow}
+    losses.append(loss.item())
+trained = [network, target]
+"""
+MOVES = "state + 0.1 * torch.randn_like(state)"
+COPIES = "step % 50 or target.load_state_dict(network.state_dict())"
+
+
+@pytest.mark.parametrize(
+    ("following", "follow", "words"),
+    [
+        (MOVES, COPIES, ""),
+        ("state", COPIES, "the next state is the state itself"),
+        ("torch.where(torch.rand(32, 1) < 0.03, state + 1, state)", COPIES, "the next state is the state itself"),
+        # an environment in which most states stay
+        ("torch.where(torch.rand(32, 1) < 0.5, state + 1, state)", COPIES, ""),
+        (MOVES, "pass", "until the training ended"),
+        (MOVES, "step % 200 or target.load_state_dict(network.state_dict())", ""),
+    ],
+)
+def test_values_of_next_states_come_from_a_copy_that_follows(run_alike, following, follow, words):
+    store, found, _ = run_alike(VALUES.format(following=following, follow=follow))
+    told = [one for one in store.findings(found.id) if one.cause == "stale_target" and one.severity != "info"]
+    assert [words in one.explanation for one in told] == ([True] if words else [])

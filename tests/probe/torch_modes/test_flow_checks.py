@@ -10,15 +10,27 @@ class Coupling(nn.Module):
         super().__init__()
         self.inner = net(1, 8, 2)
         self.keeps = keeps
-    def forward(self, x):
+    def parts(self, x):
         kept, other = x[:, self.keeps], x[:, 1 - self.keeps]
-        scale, shift = self.inner(kept[:, None]).tanh().unbind(1)
-        other = other * scale.exp() + shift
-        return torch.stack([kept, other] if self.keeps == 0 else [other, kept], 1), scale
+        return kept, other, *self.inner(kept[:, None]).tanh().unbind(1)
+    def joined(self, kept, other):
+        return torch.stack([kept, other] if self.keeps == 0 else [other, kept], 1)
+    def forward(self, x):
+        kept, other, scale, shift = self.parts(x)
+        return self.joined(kept, other * scale.exp() + shift), scale
+    def inverse(self, y):
+        kept, other, scale, shift = self.parts(y)
+        return self.joined(kept, {inverse})
+class Norm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.zeros(2))
+    def forward(self, x):
+        return x * self.log_scale.exp(), self.log_scale.sum()
 class Flow(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.ModuleList([Coupling(keeps) for keeps in {keeps}])
+        self.layers = nn.ModuleList([*[Coupling(keeps) for keeps in {keeps}], *{more}])
         self.register_buffer("nothing", torch.zeros(1))
     def forward(self, x):
         total = torch.zeros(len(x))
@@ -39,7 +51,8 @@ for step in range(30):
 trained = [flow]
 """
 LIKELIHOOD = "(0.5 * z.square().sum(1) - determinant).mean()"
-RIGHT = {"keeps": "[0, 1, 0]", "total": "total + determinant", "loss": LIKELIHOOD}
+INVERSE = "(other - shift) * (-scale).exp()"
+RIGHT = {"inverse": INVERSE, "more": "[]", "keeps": "[0, 1, 0]", "total": "total + determinant", "loss": LIKELIHOOD}
 
 
 @pytest.mark.parametrize(
@@ -49,6 +62,10 @@ RIGHT = {"keeps": "[0, 1, 0]", "total": "total + determinant", "loss": LIKELIHOO
         ({"total": "determinant"}, "broken", "held"),
         ({"total": "total - determinant"}, "broken", "held"),
         ({"keeps": "[0, 0]"}, "held", "broken"),
+        # both layers keep dimension 0, and a norm scales it
+        ({"keeps": "[0, 0]", "more": "[Norm()]"}, "held", "broken"),
+        # the other direction: its log-determinant is subtracted
+        ({"total": "total - determinant", "loss": LIKELIHOOD.replace("- det", "+ det")}, "held", "held"),
         # no likelihood of a flow
         ({"loss": "(z - x).square().mean() + determinant.square().mean()"}, None, None),
     ],
@@ -60,3 +77,22 @@ def test_a_flow_is_held_to_its_likelihood(run_alike, change, determinant, transf
     assert events.get("every_dimension_is_transformed") == transformed
     named = {one.cause for one in store.findings(found.id) if one.severity != "info"}
     assert ("flow_error" in named) == ("broken" in (determinant, transformed))
+
+
+@pytest.mark.parametrize(
+    ("change", "weighed", "inverted"),
+    [
+        ({}, "held", "held"),
+        ({"loss": "(0.5 * z.square().mean(1) - determinant).mean()"}, "broken", "held"),
+        ({"loss": "(0.5 * z.square().sum(1) - determinant / 2).mean()"}, "broken", "held"),
+        ({"inverse": "other * (-scale).exp() - shift"}, "held", "broken"),
+        ({"inverse": "(other + shift) * (-scale).exp()"}, "held", "broken"),
+    ],
+)
+def test_a_flow_weighs_its_terms_alike_and_undoes_its_map(run_alike, change, weighed, inverted):
+    store, found, _ = run_alike(FLOW.format(**{**RIGHT, **change}))
+    events = {one.data["check"]: one.data["outcome"] for one in store.events(found.id, kind="check")}
+    assert events["likelihood_adds_its_terms_alike"] == weighed
+    assert events["inverse_undoes_the_map"] == inverted
+    named = {one.cause for one in store.findings(found.id) if one.severity != "info"}
+    assert ("flow_error" in named) == ("broken" in (weighed, inverted))

@@ -41,6 +41,35 @@ def test_targets_that_have_nothing_to_do_with_the_inputs(told, name, is_written)
     assert ("uninformative_labels" in causes) == (outcome == "broken")
 
 
+def test_the_micro_batches_of_a_step_are_one_look_at_one_loss(told):
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+    one = regression(model, lambda target: target, is_written=False)
+
+    def accumulated():
+        for part in range(4):
+            loss = one() / 4
+            if part < 3:
+                loss.backward()
+        return loss
+
+    found = told(model, accumulated, **LONG).checks["targets_fit_their_predictions"]
+    assert (found["outcome"], found["subject"]) == ("held", "mse_loss")
+    assert found["numbers"]["samples"] >= found["numbers"]["looks"] * 4 * 12
+
+
+def test_two_losses_of_one_step_are_looked_at_apart(told):
+    torch.manual_seed(0)
+    model, weights = nn.Linear(4, 2), torch.randn(4, 2)
+
+    def loss():
+        x = torch.randn(16, 4)
+        return functional.mse_loss(model(x), x @ weights) + functional.mse_loss(model(x), torch.randn(16, 2))
+
+    found = told(model, loss, **LONG).checks["targets_fit_their_predictions"]
+    assert (found["outcome"], found["subject"]) == ("broken", "mse_loss 2")
+
+
 def test_inputs_that_are_moved_on_by_one_sample(told):
     torch.manual_seed(0)
     model, weights = nn.Linear(4, 4), torch.eye(4)

@@ -37,8 +37,8 @@ for _ in range(steps):
 
 @pytest.mark.parametrize(
     ("is_inside", "has_optimizer"),
-    [(True, True), (False, True), (True, False)],
-    ids=["of the model", "beside the model", "beside an update by hand"],
+    [(True, True), (False, True), (True, False), (False, False)],
+    ids=["of the model", "beside the model", "of the model updated by hand", "beside the model updated by hand"],
 )
 def test_a_placeholder_is_a_question_at_most(run_alike, caplog, is_inside, has_optimizer):
     with caplog.at_level(logging.WARNING):

@@ -69,6 +69,15 @@ def test_a_generator_between_many_steps_of_its_critic(run_alike, change, check, 
     assert findings == finding
 
 
+def test_a_cut_generator_is_told_the_steps_of_its_optimizer(run_alike):
+    store, found, _ = run_alike(CRITIC.format(**{**RIGHT, "judged": "fake.detach()"}))
+    told = next(one for one in store.findings(found.id) if one.cause == "frozen_parameter")
+    steps = [5, 11, 17, 23, 29, 35]  # each one behind five of its critic
+    words = f"any of the {len(steps)} steps of its optimizer that were seen from step {steps[0]} to {steps[-1]}"
+    assert words in told.explanation
+    assert told.first_step == steps[0]
+
+
 @pytest.mark.parametrize("cut", ["", ".detach()"])
 def test_an_actor_that_waits_for_its_critic(run_alike, cut):
     outcomes, findings = _told(run_alike, ACTOR.format(cut=cut))

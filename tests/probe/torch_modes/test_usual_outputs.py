@@ -101,7 +101,8 @@ def blocks(seen):
 @pytest.mark.parametrize("build", NETS.values(), ids=NETS)
 def test_both_ways_record_the_same_bits(alike, monkeypatch, build):
     short = alike(trained(build))
-    monkeypatch.setattr(module_hooks, "OutputHook", lambda hooks, site, _: Hook(hooks.hook(site)))
+    long_way = lambda hooks, site, _: Hook(hooks.hook(site), hooks.recorder.guard)  # noqa: E731
+    monkeypatch.setattr(module_hooks, "OutputHook", long_way)
     long = alike(trained(build))
     assert blocks(short) == blocks(long)
     assert blocks(short)

@@ -1,0 +1,1 @@
+"""Trainings of several ranks that hang in a known way."""

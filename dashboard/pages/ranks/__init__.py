@@ -1,0 +1,1 @@
+"""The page Ranks; start reading in `ranks_page.py`."""

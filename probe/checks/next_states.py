@@ -1,0 +1,75 @@
+"""Is the copy that values the next states asked for others than the states that its network is trained on?"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import torch
+
+from .check_result import CheckResult, broken, held
+
+NEXT: Final = "next_states_are_others"
+_CLAIM = "{copy} is asked for other states than those that {network} answers in the same step"
+#: Looks, and samples of one, before anything is said; share of samples whose next state is the state itself, from
+#: which on it is not the environment that stays where it is: states that end an episode may differ. Our choice.
+_LOOKS, _FEWEST, _SHARE = 2, 8, 0.9
+
+
+@dataclass(slots=True)
+class NextStates:
+    """What a copy without gradients and its network, with gradients, were given in the steps that were looked at.
+
+    A temporal difference compares the value of a state with that of the next one (Sutton and Barto 2018, section 6.1).
+    Where a state is overwritten before it is stored, both are the same.
+
+    Args:
+        copy, network: Their names.
+    """
+
+    copy: str
+    network: str
+    looks: int = 0
+    same: list[float] = field(default_factory=list)
+    _of_copy: list[torch.Tensor] = field(default_factory=list)
+    _of_network: list[torch.Tensor] = field(default_factory=list)
+
+    def copy_called(self, given: object) -> None:
+        """Take the first argument of a call of the copy."""
+        self._keep(self._of_copy, given)
+
+    def network_called(self, given: object) -> None:
+        """Take the first argument of a call of the network that gradients go through."""
+        self._keep(self._of_network, given)
+
+    def _keep(self, kept: list[torch.Tensor], given: object) -> None:
+        if len(kept) < 4 and isinstance(given, torch.Tensor) and given.layout is torch.strided:
+            kept.append(given.detach().clone())
+
+    def step_ends(self) -> CheckResult | None:
+        """Return what all looks tell, once they suffice."""
+        ours, theirs = self._of_copy, self._of_network
+        self._of_copy, self._of_network = [], []
+        if not ours or not theirs or any(len(each) < _FEWEST for each in (*ours, *theirs) if each.dim()):
+            return None
+        differ = [each for each in ours if each.dim() and bool((each[1:] != each[:1]).any())]
+        if len(differ) < len(ours):
+            return None
+        self.looks += 1
+        self.same.append(min(max(_share(each, other) for other in theirs) for each in ours))
+        if self.looks < _LOOKS:
+            return None
+        claim = _CLAIM.format(copy=self.copy, network=self.network)
+        share, looks = min(self.same), float(self.looks)
+        if share < _SHARE:
+            return held(NEXT, claim, subject=self.copy, looks=looks, share=share)
+        words = (
+            f"in each of {self.looks} steps {self.copy} was given, for at least {share:.0%} of the samples, the very "
+            f"state that {self.network} was given: the next state is the state itself"
+        )
+        return broken(NEXT, claim, words, subject=self.copy, looks=looks, share=share)
+
+
+def _share(one: torch.Tensor, other: torch.Tensor) -> float:
+    """Return the share of samples that are the same in both batches."""
+    if one.shape != other.shape or one.device != other.device:
+        return 0.0
+    return float((one == other).flatten(1).all(1).double().mean()) if one.dim() > 1 else 0.0

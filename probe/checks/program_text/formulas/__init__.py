@@ -1,0 +1,1 @@
+"""Formulas that everybody writes with the same names, by the field that they belong to."""

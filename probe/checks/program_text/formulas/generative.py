@@ -1,0 +1,180 @@
+"""Formulas of generative models: deviations and their noise, judges and makers, noising."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ..bindings import Function, called
+from ..expressions import (
+    assignments,
+    calls_in,
+    inner,
+    operand,
+    terms,
+    words_in,
+)
+from ..names import words_of
+from .pattern import Found, Pattern
+
+_VARIANCE: Final = frozenset({"logvar", "lv", "logvariance"})
+_NOISE: Final = frozenset({"eps", "epsilon", "noise", "randn", "normal", "z"})
+_JUDGE: Final = frozenset({"d", "disc", "discriminator", "critic"})
+_MAKER: Final = frozenset({"g", "gen", "generator"})
+_FAKE: Final = frozenset({"fake", "fakes", "generated", "gen"})
+_REAL: Final = frozenset({"real", "reals", "true"})
+
+
+def _deviation(tree: ast.AST) -> Iterator[Found]:
+    """A standard deviation is exp(0.5 logvar) (Kingma and Welling 2014, arXiv:1312.6114, appendix B)."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            for one, other in ((node.left, node.right), (node.right, node.left)):
+                if _is_noise(other) and (_is_exp_of_variance(one) or _is_variance(one)):
+                    words = (
+                        f"{ast.unparse(node)} scales the noise by a variance or its logarithm: half of it is missing"
+                    )
+                    yield "formula", words, node.lineno
+    for name, value, line in assignments(tree):
+        if words_of(name) & {"std", "sigma", "stddev"} and _is_exp_of_variance(value):
+            yield "formula", f"{name} = {ast.unparse(value)} is the variance", line
+
+
+def _twice_averaged(tree: ast.AST) -> Iterator[Found]:
+    """A divergence is a sum over the code and a mean over the batch (arXiv:1312.6114, appendix B), averaged once."""
+    for name, value, line in assignments(tree):
+        for node in ast.walk(value):
+            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or not _is_batch_size(node.right):
+                continue
+            means = [call for call in calls_in(node.left, "mean") if _is_of_everything(call)]
+            inside = words_in(node.left)
+            is_of_variances = bool(inside & _VARIANCE or {"log", "var"} <= inside)
+            if means and is_of_variances and next(calls_in(node.left, "exp"), None) is not None:
+                words = f"{name} divides a mean over everything by {ast.unparse(node.right)} once more"
+                yield "formula", words, line
+
+
+def _is_batch_size(node: ast.expr) -> bool:
+    """Return whether an expression is the number of samples: `x.size(0)`, `x.shape[0]`, `len(x)`, `batch_size`."""
+    if isinstance(node, ast.Call):
+        is_first = [ast.unparse(one) for one in node.args] == ["0"]
+        return (called(node) == "size" and is_first) or called(node) == "len"
+    if isinstance(node, ast.Subscript):
+        return ast.unparse(node).endswith(".shape[0]")
+    return isinstance(node, ast.Name | ast.Attribute) and {"batch", "size"} <= words_in(node)
+
+
+def _is_of_everything(call: ast.Call) -> bool:
+    """Return whether a mean is over all axes."""
+    given = len(call.args) - (operand(call) in call.args)
+    return not given and not call.keywords
+
+
+def _judge(tree: ast.AST) -> Iterator[Found]:
+    """A discriminator is told that data are real, and a generator wants to be taken for data (arXiv:1406.2661)."""
+    for name, value, line in assignments(tree):
+        words = words_of(name)
+        if "loss" not in words and "loss" not in name:
+            continue
+        is_maker = bool(words & _MAKER) and not words & _JUDGE
+        for term, sign in terms(value):
+            told = _told(term)
+            if told is None or sign < 0:
+                continue
+            is_fake, is_one = told
+            wrong_for_judge = bool(words & (_JUDGE | _REAL | _FAKE)) and not is_maker and is_fake == is_one
+            if wrong_for_judge or (is_maker and is_fake and not is_one):
+                yield "sign", f"{name} teaches the opposite: {ast.unparse(term)}", line
+
+
+def _hinge(tree: ast.AST) -> Iterator[Found]:
+    """A critic's hinge lifts data above 1 and what is generated below -1 (Lim and Ye 2017, arXiv:1705.02894)."""
+    for name, value, line in assignments(tree):
+        if not words_of(name) & (_JUDGE | _REAL | _FAKE) or "loss" not in name:
+            continue
+        for call in calls_in(value, "relu"):
+            given = call.args[0] if call.args else None
+            if not isinstance(given, ast.BinOp) or not isinstance(given.left, ast.Constant):
+                continue
+            words, is_sum = words_in(given.right), isinstance(given.op, ast.Add)
+            if (words & _REAL and not words & _FAKE and is_sum) or (words & _FAKE and not words & _REAL and not is_sum):
+                yield "sign", f"{name} holds {ast.unparse(call)}, which pushes the score the wrong way", line
+
+
+def _noising(tree: ast.AST) -> Iterator[Found]:
+    """Signal and noise are weighed by sqrt(a) and sqrt(1 - a) (Ho et al. 2020, arXiv:2006.11239, equation 4)."""
+    for function in ast.walk(tree):
+        if not isinstance(function, Function):
+            continue
+        known = {name: value for name, value, _ in assignments(function)}
+        for node in ast.walk(function):
+            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+                continue
+            weights = [_weight(one, known) for one in (node.left, node.right)]
+            noisy = [bool(words_in(one) & {"noise", "eps", "epsilon"}) for one in (node.left, node.right)]
+            if None in weights or noisy.count(True) != 1:
+                continue
+            signal, noise = (weights[noisy.index(False)], weights[noisy.index(True)])
+            if signal is not None and noise is not None and _is_not_preserved(*signal, *noise):
+                yield "formula", f"the root of one weight is missing in {ast.unparse(node)}", node.lineno
+
+
+def _weight(node: ast.expr, known: Mapping[str, ast.expr]) -> tuple[str, bool] | None:
+    """Return what a product weighs its other factor by, and whether its root is taken; None if it is no product."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+        return None
+    factor = inner(node.left)
+    factor = inner(known[factor.id]) if isinstance(factor, ast.Name) and factor.id in known else factor
+    if isinstance(factor, ast.Call) and called(factor) == "sqrt":
+        given = operand(factor)
+        return None if given is None else (ast.unparse(inner(given)), True)
+    is_root = isinstance(factor, ast.BinOp) and isinstance(factor.op, ast.Pow) and ast.unparse(factor.right) == "0.5"
+    inside = factor.left if is_root and isinstance(factor, ast.BinOp) else factor
+    return ast.unparse(inner(inside)), is_root
+
+
+def _is_not_preserved(signal: str, is_root: bool, noise: str, is_noise_root: bool) -> bool:
+    """Return whether weights a and 1 - a of signal and noise have a root on one of them only."""
+    is_pair = noise.replace("1.0", "1") == f"1 - {signal}" or signal.replace("1.0", "1") == f"1 - {noise}"
+    return is_pair and is_root != is_noise_root
+
+
+def _is_variance(node: ast.expr) -> bool:
+    is_name = isinstance(node, ast.Name | ast.Attribute)
+    words = words_in(node)
+    return is_name and bool(words & _VARIANCE or {"log", "var"} <= words)
+
+
+def _is_exp_of_variance(node: ast.expr) -> bool:
+    given = operand(node) if isinstance(node, ast.Call) and next(calls_in(node, "exp"), None) is node else None
+    return given is not None and _is_variance(given)
+
+
+def _is_noise(node: ast.expr) -> bool:
+    return bool(words_in(node) & _NOISE) and not words_in(node) & {"logvar", "var"}
+
+
+def _told(term: ast.expr) -> tuple[bool, bool] | None:
+    """Return whether a loss judges what was generated, and whether it is told that this is real; None otherwise."""
+    if not isinstance(term, ast.Call) or len(term.args) < 2 or not _is_criterion(term):
+        return None
+    scored, target = words_in(term.args[0]), words_in(term.args[1])
+    calls = {one for one in ("ones", "ones_like", "zeros", "zeros_like") if next(calls_in(term.args[1], one), None)}
+    is_one = bool(calls & {"ones", "ones_like"}) or (not calls and bool(target & {"ones", "real", "valid"}))
+    is_zero = bool(calls & {"zeros", "zeros_like"}) or (not calls and bool(target & {"zeros", "fake"}))
+    is_fake, is_real = bool(scored & _FAKE), bool(scored & _REAL)
+    return (is_fake, is_one) if is_fake != is_real and is_one != is_zero else None
+
+
+def _is_criterion(call: ast.Call) -> bool:
+    name = ast.unparse(call.func).lower()
+    return any(part in name for part in ("bce", "binary_cross", "criterion", "mse", "loss"))
+
+
+#: Every formula of this file.
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _deviation,
+    _twice_averaged,
+    _judge,
+    _hinge,
+    _noising,
+)

@@ -1,0 +1,117 @@
+"""Formulas inside networks: scores of attention, messages along edges, twins that are asked in turn."""
+
+import ast
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+from ..bindings import Function
+from ..expressions import (
+    DIGITS,
+    assignments,
+    blocks_in,
+    calls_in,
+    is_name,
+)
+from ..names import words_of
+from .pattern import Found, Pattern
+
+#: Functions whose values are drawn.
+_RANDOM: Final = (
+    "randn", "rand", "normal", "normal_", "uniform", "uniform_", "randn_like", "rand_like", "xavier_uniform_",
+    "xavier_normal_", "kaiming_uniform_", "kaiming_normal_", "trunc_normal_", "standard_normal",
+)  # fmt: skip
+
+
+def _attention_scale(tree: ast.AST) -> Iterator[Found]:
+    """Scores of attention are divided by the root of their width (Vaswani et al. 2017, arXiv:1706.03762, eq. 1)."""
+    for name, value, line in assignments(tree):
+        for node in ast.walk(value):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and _is_product(node.left):
+                root = next(calls_in(node.right, "sqrt"), None)
+                if root is not None and root is node.right and not words_of(name) & {"emb", "embed", "embedded"}:
+                    yield "formula", f"{name} multiplies scores by {ast.unparse(root)} instead of dividing", line
+
+
+def _self_messages(tree: ast.AST) -> Iterator[Found]:
+    """Messages that are taken from nodes go to their neighbours, and not back to the same nodes."""
+    for function in ast.walk(tree):
+        known = {name: value for name, value, _ in assignments(function)} if isinstance(function, Function) else {}
+        for call in calls_in(function, "index_add_", "index_add", "scatter_add_", "scatter_add") if known else ():
+            if len(call.args) < 3:
+                continue
+            index, message = call.args[1], call.args[2]
+            message = known.get(message.id, message) if isinstance(message, ast.Name) else message
+            taken = [one for one in ast.walk(message) if isinstance(one, ast.Subscript)]
+            if isinstance(index, ast.Name) and taken and all(is_name(one.slice, index.id) for one in taken):
+                words = f"what is taken from {index.id} is added to {index.id} again: {ast.unparse(call)}"
+                yield "formula", words, call.lineno
+
+
+def _random_pretrained(tree: ast.AST) -> Iterator[Found]:
+    """`from_pretrained` freezes what it is given, unless it is told `freeze=False`; random values stay random."""
+    known = {name: value for name, value, _ in assignments(tree)}
+    for call in calls_in(tree, "from_pretrained"):
+        owner = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+        if not owner.rpartition(".")[2].startswith("Embedding") or not call.args:
+            continue
+        if len(call.args) > 1 or any(one.arg in ("freeze", None) for one in call.keywords):
+            continue
+        given = call.args[0]
+        given = known.get(given.id, given) if isinstance(given, ast.Name) else given
+        is_thawed = any(
+            isinstance(one, ast.Attribute) and one.attr.startswith("requires_grad") for one in ast.walk(tree)
+        )
+        if next(calls_in(given, *_RANDOM), None) is not None and not is_thawed:
+            yield "frozen", f"{ast.unparse(call)} freezes random values; freeze=False trains them", call.lineno
+
+
+def _twin_call(tree: ast.AST) -> Iterator[Found]:
+    """Of two twins, the second statement asks the first one again."""
+    known = {one.attr for one in ast.walk(tree) if isinstance(one, ast.Attribute)}
+    known |= {one.id for one in ast.walk(tree) if isinstance(one, ast.Name)}
+    for block in blocks_in(tree):
+        for first, second in pairwise(block):
+            if _is_assignment_of_call(first) and _is_assignment_of_call(second):
+                yield from _asked_again(first, second, known)
+
+
+def _asked_again(first: ast.stmt, second: ast.stmt, known: set[str]) -> Iterator[Found]:
+    if not isinstance(first, ast.Assign) or not isinstance(second, ast.Assign):
+        return
+    one, two = ast.unparse(first.targets[0]), ast.unparse(second.targets[0])
+    function = ast.unparse(second.value.func) if isinstance(second.value, ast.Call) else ""
+    if one == two or one.translate(DIGITS) != two.translate(DIGITS) or ast.dump(first.value) != ast.dump(second.value):
+        return
+    old, new = _digit_of(one), _digit_of(two)
+    last = function.rpartition(".")[2]
+    twin = last.replace(old, new) if old else last
+    if old and new and twin != last and twin in known:
+        yield "formula", f"{two} = {ast.unparse(second.value)} asks {last} again, and not {twin}", second.lineno
+
+
+def _is_product(node: ast.expr) -> bool:
+    is_written = isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
+    return is_written or (isinstance(node, ast.Call) and bool({"matmul", "bmm", "einsum"} & {_last(node)}))
+
+
+def _last(node: ast.Call) -> str:
+    return ast.unparse(node.func).rpartition(".")[2]
+
+
+def _is_assignment_of_call(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and len(node.targets) == 1
+
+
+def _digit_of(name: str) -> str:
+    digits = [one for one in name if one.isdigit()]
+    return digits[0] if len(digits) == 1 else ""
+
+
+#: Every formula of this file.
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _attention_scale,
+    _self_messages,
+    _random_pretrained,
+    _twin_call,
+)

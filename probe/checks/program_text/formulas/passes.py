@@ -1,0 +1,71 @@
+"""Backward passes and the clearing of their gradients: what a pass computes is used before it is cleared."""
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from ..bindings import called
+from ..expressions import blocks_in, words_in
+from .pattern import Found, Pattern
+
+#: Calls that use no gradient.
+_HARMLESS: Final = frozenset({"item", "print", "append", "update", "zero_grad", "backward", "detach", "float"})
+#: Names of what steps beside an optimizer.
+_BESIDE: Final = frozenset(
+    {"sched", "scheduler", "schedule", "lr", "warmup", "scaler", "ema", "pbar", "bar", "progress", "profiler", "prof"}
+)
+
+
+def _cleared(tree: ast.AST) -> Iterator[Found]:
+    """Gradients of several losses add up until the optimizer steps; clearing them between two passes drops the first.
+
+    Told of statements that follow each other, where nothing else reads the gradients and no other optimizer steps.
+    """
+    for block in blocks_in(tree):
+        if block is not getattr(tree, "body", None):
+            yield from _dropped(block)
+
+
+def _dropped(block: list[ast.stmt]) -> Iterator[Found]:
+    first: ast.Call | None = None
+    for at, statement in enumerate(block):
+        call = _call_of(statement)
+        if call is not None and called(call) == "backward":
+            first = first or call
+        elif call is not None and called(call) == "zero_grad" and first is not None:
+            if _is_followed(block[at + 1 :], _owner(call)):
+                words = f"{ast.unparse(call)} clears what {ast.unparse(first)} has computed, and no step has used it"
+                yield "formula", words, call.lineno
+            first = None
+        elif not _is_harmless(statement):
+            first = None
+
+
+def _is_followed(rest: list[ast.stmt], owner: str) -> bool:
+    """Return whether another pass comes next, and no optimizer but this one steps behind it."""
+    calls = [one for statement in rest for one in ast.walk(statement) if isinstance(one, ast.Call)]
+    first = next((one for one in calls if called(one) in ("backward", "step")), None)
+    steppers = {_owner(one) for one in calls if called(one) == "step" and not words_in(one.func) & _BESIDE}
+    return first is not None and called(first) == "backward" and steppers == {owner}
+
+
+def _is_harmless(statement: ast.stmt) -> bool:
+    """Return whether a statement reads no gradients and calls nothing that may."""
+    if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr):
+        return False
+    calls = [one for one in ast.walk(statement) if isinstance(one, ast.Call)]
+    reads = any(isinstance(one, ast.Attribute) and one.attr == "grad" for one in ast.walk(statement))
+    return not reads and all(called(one) in _HARMLESS for one in calls)
+
+
+def _call_of(statement: ast.stmt) -> ast.Call | None:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return value if isinstance(value, ast.Call) else None
+
+
+def _owner(call: ast.Call) -> str:
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+
+
+#: Every formula of this file.
+PATTERNS: Final[tuple[Pattern, ...]] = (_cleared,)

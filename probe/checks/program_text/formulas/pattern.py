@@ -1,0 +1,15 @@
+"""What a pattern finds in the text of a program."""
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+#: `sign`: a step makes worse what it should make better. `formula`: a value is not what its name says. `frozen`: values
+#: that nothing has trained are frozen.
+Sort = Literal["sign", "formula", "frozen"]
+
+#: Sort, what the expression does and what its names ask for, and its line.
+Found = tuple[Sort, str, int]
+
+#: Yields the expressions of a file that contradict their names.
+Pattern = Callable[[ast.AST], Iterator[Found]]

@@ -1,0 +1,108 @@
+"""Formulas of reinforcement learning: ratios, surrogates, twin critics and returns."""
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from ..expressions import (
+    DIGITS,
+    assignments,
+    calls_in,
+    find,
+    inner,
+    is_difference,
+    operand,
+    terms,
+    words_in,
+    words_through,
+)
+from ..names import words_of
+from .pattern import Found, Pattern
+
+_OLD: Final = frozenset({"old", "behavior", "behaviour", "prev"})
+_LOG: Final = frozenset({"log", "logp", "logprob", "logprobs", "logps", "lp", "logpi", "prob", "probs"})
+_DISCOUNTS: Final = frozenset({"gamma", "discount", "lam"})
+_RUNNING: Final = frozenset({"trace", "traces", "eligibility", "rms", "normalizer"})
+
+
+def _ratio(tree: ast.AST) -> Iterator[Found]:
+    """A policy's ratio is the new probability over the old one (Schulman et al. 2017, arXiv:1707.06347, section 2)."""
+    for name, value, line in assignments(tree):
+        inside = [operand(call) for call in calls_in(value, "exp")]
+        differences = [one for one in [inner(value), *(inner(one) for one in inside if one)] if is_difference(one)]
+        is_ratio = "ratio" in words_of(name) or "ratios" in words_of(name)
+        for one in differences:
+            if not isinstance(one, ast.BinOp) or not is_ratio:
+                continue
+            left, right = words_in(one.left), words_in(one.right)
+            if left & _OLD and not right & _OLD and left & _LOG and right & _LOG:
+                yield "sign", f"{name} is made of {ast.unparse(one)}: the old probability over the new one", line
+
+
+def _surrogate(tree: ast.AST) -> Iterator[Found]:
+    """The smaller surrogate is raised (Schulman et al. 2017, arXiv:1707.06347, equation 7)."""
+    known = {name: value for name, value, _ in assignments(tree)}
+    for name, value, line in assignments(tree):
+        for term, sign in terms(value):
+            is_larger = isinstance(term, ast.Call) and next(calls_in(term, "max", "maximum"), None) is term
+            if sign < 0 and is_larger and words_through(term, known) & {"surr", "surr1", "ratio", "unclipped"}:
+                yield "formula", f"{name} raises the larger surrogate: {ast.unparse(term)}", line
+
+
+def _twin_maximum(tree: ast.AST) -> Iterator[Found]:
+    """The target of twin critics is the smaller value (Fujimoto et al. 2018, arXiv:1802.09477, equation 10)."""
+    for name, value, line in assignments(tree):
+        for call in calls_in(value, "max", "maximum"):
+            first, second = operand(call), operand(call, 1)
+            if isinstance(first, ast.Name) and isinstance(second, ast.Name):
+                one, two = first.id, second.id
+                is_twin = one != two and one.translate(DIGITS) == two.translate(DIGITS) and one.startswith("q")
+                if is_twin:
+                    yield "formula", f"{name} takes the larger of two critics: {ast.unparse(call)}", line
+
+
+def _forward_discount(tree: ast.AST) -> Iterator[Found]:
+    """Returns and advantages are summed from the end (Schulman et al. 2016, arXiv:1506.02438, equation 16)."""
+    for loop in ast.walk(tree):
+        if not isinstance(loop, ast.For) or _is_backwards(loop):
+            continue
+        kept = {one.id for call in calls_in(loop, "append") for one in ast.walk(call) if isinstance(one, ast.Name)}
+        for node in loop.body:
+            name = node.targets[0].id if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) else ""
+            stored = {one.id for other in loop.body for one in _stored(other)}
+            if not isinstance(node, ast.Assign) or name not in kept | stored or words_of(name) & _RUNNING:
+                continue
+            if _is_discounted(node.value, name):
+                words = f"{name} = {ast.unparse(node.value)} runs forward in time: it discounts the past"
+                yield "formula", words, node.lineno
+
+
+def _is_backwards(loop: ast.For) -> bool:
+    words = ast.unparse(loop.iter)
+    return "reversed" in words or "-1" in words or "flip" in words or "[::" in words
+
+
+def _stored(node: ast.stmt) -> Iterator[ast.Name]:
+    """Yield the names that a statement stores into an element of something."""
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+        yield from (one for one in ast.walk(node.value) if isinstance(one, ast.Name))
+
+
+def _is_discounted(value: ast.expr, name: str) -> bool:
+    """Return whether a value holds its own earlier one, times a discount."""
+
+    def is_product(node: ast.AST) -> bool:
+        is_times = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+        names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+        return is_times and name in names and bool(words_in(node) & _DISCOUNTS)
+
+    return isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and find(value, is_product)
+
+
+#: Every formula of this file.
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _ratio,
+    _surrogate,
+    _twin_maximum,
+    _forward_discount,
+)

@@ -1,0 +1,187 @@
+"""Formulas of a training around its model: preferences, loops over parameters, schedules."""
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from ..bindings import Function, called
+from ..expressions import (
+    assignments,
+    calls_in,
+    inner,
+    is_name,
+    terms,
+    words_in,
+    words_through,
+)
+from ..names import words_of
+from .pattern import Found, Pattern
+
+_POSITIVE: Final = frozenset({"pos", "positive", "positives", "chosen", "win", "winner", "preferred"})
+_NEGATIVE: Final = frozenset({"neg", "negative", "negatives", "rejected", "lose", "loser", "dispreferred"})
+_DISTANCE: Final = frozenset({"d", "dist", "distance", "distances", "dists", "cost"})
+_COSTS: Final = frozenset({"loss", "losses", "err", "error", "mae", "mse", "rmse", "nll", "ppl", "perplexity"})
+_GAINS: Final = frozenset({"acc", "accuracy", "f1", "auc", "iou", "score", "reward", "return", "psnr", "recall", "map"})
+#: Names of what two masks have in common, of its share, and of loss functions that a sum is known by.
+_BOTH: Final = frozenset({"inter", "intersection", "intersect", "overlap", "tp"})
+_SHARES: Final = frozenset({"dice", "iou", "jaccard", "tversky"})
+_FITS: Final = frozenset({"bce", "ce", "loss", "criterion", "entropy", "focal", "mse", "l1", "nll", "xent"})
+
+
+def _preference(tree: ast.AST) -> Iterator[Found]:
+    """What is preferred is raised (Rendle et al. 2009, arXiv:1205.2618; Rafailov et al. 2023, arXiv:2305.18290)."""
+    for name, value, line in assignments(tree):
+        for term, sign in terms(value):
+            call = next(calls_in(term, "logsigmoid", "softplus"), None)
+            given = inner(call.args[0]) if call is not None and call.args else None
+            if call is None or given is None or sign * (-1 if "logsigmoid" in ast.unparse(call.func) else 1) < 0:
+                continue
+            is_raised = "logsigmoid" in ast.unparse(call.func)
+            for one in ast.walk(given):
+                if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub) and _is_swapped(one, is_raised=is_raised):
+                    yield "sign", f"{name} falls as {ast.unparse(one)} rises", line
+
+
+def _rebound(tree: ast.AST) -> Iterator[Found]:
+    """A variable of a loop over parameters is given another value, which changes no parameter."""
+    for loop in ast.walk(tree):
+        if not isinstance(loop, ast.For) or not next(
+            calls_in(loop.iter, "parameters", "buffers", "named_parameters"), None
+        ):
+            continue
+        targets = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
+        for node in loop.body:
+            name = node.targets[0].id if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) else ""
+            later = loop.body[loop.body.index(node) + 1 :]
+            is_read = any(is_name(one, name) for statement in later for one in ast.walk(statement))
+            if isinstance(node, ast.Assign) and name in targets and not is_read and isinstance(node.value, ast.BinOp):
+                words = f"{name} = {ast.unparse(node.value)} gives the loop's variable another value, and no parameter"
+                yield "formula", words, node.lineno
+
+
+def _plateau(tree: ast.AST) -> Iterator[Found]:
+    """A schedule that waits for a plateau is told whether its metric should fall or rise."""
+    modes = {
+        name: _mode(value)
+        for name, value, _ in assignments(tree)
+        if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("ReduceLROnPlateau")
+    }
+    known = {name: value for name, value, _ in assignments(tree)}
+    for call in calls_in(tree, "step"):
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        mode = modes.get(ast.unparse(owner).rpartition(".")[2]) if owner is not None else None
+        if mode not in ("'min'", "'max'") or not call.args:
+            continue
+        words = words_through(call.args[0], known)
+        is_cost, is_gain = bool(words & _COSTS), bool(words & _GAINS)
+        if is_cost != is_gain and is_cost == (mode == "'max'"):
+            yield "formula", f"the schedule has mode={mode} and is given {ast.unparse(call.args[0])}", call.lineno
+
+
+def _agreement(tree: ast.AST) -> Iterator[Found]:
+    """A loss falls as the overlap with its target grows (Milletari et al. 2016, arXiv:1606.04797, section 3)."""
+    makers = {one.name for one in ast.walk(tree) if isinstance(one, Function) and _returns_overlap(one)}
+    for function in ast.walk(tree):
+        if not isinstance(function, Function):
+            continue
+        known: dict[str, list[ast.expr]] = {}
+        for name, value, _ in assignments(function):
+            known.setdefault(name, []).append(value)
+        overlaps = {name for name, values in known.items() if all(_is_overlap(one, makers, name) for one in values)}
+        for value, name, line in _losses(function):
+            for term, sign in terms(value):
+                found = _overlap_in(term, overlaps, makers)
+                if found is not None and sign > 0:
+                    yield "sign", f"{name} grows with {ast.unparse(found)}, the share in which both agree", line
+
+
+def _losses(function: Function) -> Iterator[tuple[ast.expr, str, int]]:
+    """Yield values that are losses: those of that name, and a sum that is returned and holds one."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _is_cost(node.target):
+            yield node.value, ast.unparse(node.target), node.lineno
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1 and _is_cost(node.targets[0]):
+            yield node.value, ast.unparse(node.targets[0]), node.lineno
+        elif isinstance(node, ast.Return) and node.value is not None:
+            parts = [part for part, _ in terms(node.value)]
+            calls = [one for part in parts for one in ast.walk(part) if isinstance(one, ast.Call)]
+            if len(parts) > 1 and any(words_in(one.func) & _FITS for one in calls):
+                yield node.value, f"the value of {function.name}", node.lineno
+
+
+def _is_cost(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute) and bool(words_in(node) & {"loss", "objective", "cost"})
+
+
+def _overlap_in(term: ast.expr, overlaps: set[str], makers: set[str]) -> ast.expr | None:
+    """Return the share of agreement that a term is, alone or weighed by a factor."""
+    term = inner(term)
+    if isinstance(term, ast.BinOp) and isinstance(term.op, ast.Mult):
+        found = [_overlap_in(side, overlaps, makers) for side in (term.left, term.right)]
+        return next((one for one in found if one is not None), None)
+    if isinstance(term, ast.Name):
+        return term if term.id in overlaps else None
+    return term if _is_overlap(term, makers) else None
+
+
+def _returns_overlap(function: Function) -> bool:
+    """Return whether all that a function returns is a share of agreement, and its name calls it no loss."""
+    known = {name: value for name, value, _ in assignments(function)}
+    values = [one.value for one in ast.walk(function) if isinstance(one, ast.Return) and one.value is not None]
+    found = [inner(one) for one in values]
+    found = [known.get(one.id, one) if isinstance(one, ast.Name) else one for one in found]
+    return bool(found) and not words_of(function.name) & _COSTS and all(_is_overlap(one, set()) for one in found)
+
+
+def _is_overlap(node: ast.expr, makers: set[str], name: str = "") -> bool:
+    """Return whether a value is an intersection over something, or a call of a function that returns one.
+
+    Args:
+        name: What it is called, which may tell as well as the names inside of it.
+    """
+    node = inner(node)
+    if isinstance(node, ast.Call):
+        return called(node) in makers and isinstance(node.func, ast.Name)
+    is_share = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+    is_named = bool(words_of(name) & _SHARES) and not words_of(name) & _COSTS
+    if not is_share or not isinstance(node, ast.BinOp) or not _has_sum(node.right):
+        return False
+    return _counts_both(node.left) or (is_named and all(sign > 0 for _, sign in terms(node.left)))
+
+
+def _counts_both(node: ast.expr) -> bool:
+    """Return whether a value adds up where both agree, without anything that is taken off."""
+    signs = [sign for part, sign in terms(node) if words_in(part) & _BOTH]
+    return bool(signs) and all(sign > 0 for sign in signs)
+
+
+def _has_sum(node: ast.expr) -> bool:
+    """Return whether a value holds a sum, as the size of both together does."""
+    sums = [one for one in ast.walk(node) if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add)]
+    return bool(sums) or bool(words_in(node) & {"union", "cardinality", "denominator", "denom"})
+
+
+def _is_swapped(node: ast.BinOp, *, is_raised: bool) -> bool:
+    """Return whether a difference that is raised, or lowered, has its sides the wrong way round."""
+    plus, minus = (node.left, node.right) if is_raised else (node.right, node.left)
+    first, second = words_in(plus), words_in(minus)
+    is_distance = bool((first | second) & _DISTANCE)
+    is_reversed = bool(first & _NEGATIVE) and bool(second & _POSITIVE)
+    return is_reversed and not first & _POSITIVE and not second & _NEGATIVE and not is_distance
+
+
+def _mode(call: ast.Call) -> str:
+    """Return the mode that the schedule is given, by name or behind the optimizer; `min` is that of one without."""
+    named = [one.value for one in call.keywords if one.arg == "mode"]
+    is_hidden = any(one.arg is None for one in call.keywords) or any(isinstance(one, ast.Starred) for one in call.args)
+    given = named or call.args[1:2]
+    return "" if is_hidden else ast.unparse(given[0]) if given else "'min'"
+
+
+#: Every formula of this file.
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _preference,
+    _rebound,
+    _plateau,
+    _agreement,
+)

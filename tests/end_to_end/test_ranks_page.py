@@ -1,0 +1,69 @@
+"""The page Ranks in a real Chromium: 512 ranks while they are written, and who it is on the first screen."""
+
+from collections.abc import Iterator
+
+import pytest
+from mindscope.dashboard import start_in_thread
+from mindscope.storage import open_store
+
+from tests.dashboard.wide import SINCE, SLOW, recorder, stacks
+
+from .browsing import Watched, watched_page
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+DRAWN = "#ranks-heat .heatmaplayer image"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory) -> Iterator[tuple[str, object]]:
+    """A dashboard over a run of which half is written, and its recorder."""
+    folder = str(tmp_path_factory.mktemp("wide") / "runs")
+    with open_store(folder) as store:
+        rolling = recorder(store)
+        for stack in stacks(SINCE):
+            rolling.add_step(stack)
+        rolling.flush()
+        with start_in_thread(folder) as server:
+            yield server.url.partition("?")[0], rolling
+        rolling.close()
+
+
+@pytest.fixture
+def watched(browser, live, request) -> Iterator[Watched]:
+    with watched_page(browser, live[0], getattr(request, "param", "light")) as watched:
+        yield watched
+
+
+@pytest.mark.parametrize("watched", ["light", "dark"], indirect=True)
+def test_512_ranks_are_drawn_by_host_and_nothing_complains(watched):
+    watched.open("/ranks?run=wide", DRAWN)
+    said = watched.settled()
+    for words in ("512", "64 × host, 64 × data, 8 × tensor", "Rank × step", "Who waited for whom", "Communication"):
+        assert words in said
+    assert watched.nameless() == []
+    assert watched.complaints == []
+
+
+def test_rows_can_be_those_of_the_mesh_and_the_address_keeps_them(watched):
+    watched.open("/ranks?run=wide", DRAWN)
+    watched.settled()
+    watched.page.click("#ranks-rows")
+    watched.page.click("[role=option]:has-text('tensor')")
+    watched.wait("document.querySelector('#ranks-heat .js-plotly-plot').data[0].y.length === 8")
+    assert "rows=tensor" in watched.page.url
+    assert watched.complaints == []
+
+
+def test_a_rank_that_becomes_slow_is_named_on_the_first_screen_without_a_reload(watched, live):
+    watched.open("/ranks?run=wide", DRAWN)
+    assert f"Rank {SLOW} " not in watched.settled()
+    for stack in stacks(6, first=SINCE):
+        live[1].add_step(stack)
+    live[1].flush()
+    watched.page.wait_for_selector(f"#ranks-verdict :text('Rank {SLOW} (host node-27')")
+    answer = watched.page.locator("#ranks-verdict")
+    assert f"since step {SINCE}" in answer.inner_text()
+    box = answer.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] < watched.page.viewport_size["height"]
+    assert watched.complaints == []
