@@ -16,7 +16,7 @@ from ..faults.score import Share
 from ..zoo.report import share_row
 from ..zoo.score import share
 from ..zoo.trial import Watched, run_watched
-from .cases import StrangersCase, all_cases
+from .cases import StrangersCase, all_cases, switched_cases
 
 _Run = tuple[StrangersCase, Watched]
 
@@ -26,14 +26,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--case", action="append", default=[], help="only cases whose title has this part; repeatable")
+    parser.add_argument("--switched", action="store_true", help="each fault behind a switch of its program, on and off")
     parser.add_argument("--processes", type=int, default=1, help="programs side by side")
     options = parser.parse_args()
-    chosen = [case for case in all_cases() if not options.case or any(part in case.title for part in options.case)]
+    cases = switched_cases() if options.switched else all_cases()
+    chosen = [case for case in cases if not options.case or any(part in case.title for part in options.case)]
     with ThreadPoolExecutor(options.processes) as pool:
         runs = list(zip(chosen, pool.map(_watched, chosen), strict=True))
     document = judged(runs)
     if options.json:
-        head = {"benchmark": f"strangers at {commit()}", "machine": machine(), "versions": _versions()}
+        name = "strangers behind switches" if options.switched else "strangers"
+        head = {"benchmark": f"{name} at {commit()}", "machine": machine(), "versions": _versions()}
         json.dump({**head, **document}, sys.stdout, indent=1)
         return
     for row in document["results"]:
@@ -48,7 +51,7 @@ def _watched(case: StrangersCase) -> Watched:
     with tempfile.TemporaryDirectory(prefix="strangers-") as folder:
         script = Path(folder, f"{case.program}.py")
         script.write_text(case.text, encoding="utf-8")
-        return run_watched(Path(sys.executable), script, 0)
+        return run_watched(Path(sys.executable), script, 0, arguments=case.arguments)
 
 
 def _versions() -> dict[str, str]:

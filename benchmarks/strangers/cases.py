@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
+
+from .switched import switched
 
 _FOLDER = Path(__file__).parent
 PROGRAMS = _FOLDER / "programs"
@@ -25,6 +27,7 @@ class StrangersCase:
         cause: The word of docs/causes.md that fits best; None where none does.
         site: The module that is concerned, as the program spells it; None where no single one is.
         edits: Pieces of the program's text, each of which it has once, with what takes their place.
+        switch: How the switch stands behind which the program has this variant; empty where it has none.
     """
 
     program: str
@@ -35,20 +38,40 @@ class StrangersCase:
     cause: str | None = None
     site: str | None = None
     edits: tuple[tuple[str, str], ...] = ()
+    switch: Literal["", "on", "off"] = ""
 
     @property
     def title(self) -> str:
-        """Program and variant."""
-        return f"{self.program}/{self.name}" if self.name else self.program
+        """Program and variant, and how its switch stands."""
+        title = f"{self.program}/{self.name}" if self.name else self.program
+        return f"{title}, {self.switch}" if self.switch else title
 
     @property
     def text(self) -> str:
+        """The program's text, with all edits or with a switch for them.
+
+        Raises:
+            ValueError: The program does not have a piece exactly once.
+        """
+        return switched(self._original, self._edited, self.name) if self.switch else self._edited
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What the program is given on its command line."""
+        return ("--variant", self.name) if self.switch == "on" else ()
+
+    @property
+    def _original(self) -> str:
+        return (PROGRAMS / f"{self.program}.py").read_text(encoding="utf-8")
+
+    @property
+    def _edited(self) -> str:
         """The program's text with all edits.
 
         Raises:
             ValueError: The program does not have a piece exactly once.
         """
-        original = (PROGRAMS / f"{self.program}.py").read_text(encoding="utf-8")
+        original = self._original
         pieces: list[str] = []
         at = 0
         for place, old, new in sorted((original.find(old), old, new) for old, new in self.edits):
@@ -67,3 +90,11 @@ def all_cases() -> Iterator[StrangersCase]:
         for variant in variants:
             if variant["program"] == path.stem:
                 yield StrangersCase(**{**variant, "edits": tuple(map(tuple, variant["edits"]))})
+
+
+def switched_cases() -> Iterator[StrangersCase]:
+    """Yield every fault twice, behind a switch that is on, and behind one that is off: that run is healthy."""
+    for case in all_cases():
+        if case.role == "fault":
+            yield replace(case, switch="on")
+            yield replace(case, switch="off", role="healthy")

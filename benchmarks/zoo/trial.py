@@ -6,7 +6,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import nan
 from pathlib import Path
@@ -89,11 +89,18 @@ def run_plain(python: Path, script: Path, seed: int, *, limit_s: float = 600.0) 
 
 
 def run_watched(
-    python: Path, script: Path, seed: int, *, good: tuple[Path, int] | None = None, limit_s: float = 1200.0
+    python: Path,
+    script: Path,
+    seed: int,
+    *,
+    arguments: Sequence[str] = (),
+    good: tuple[Path, int] | None = None,
+    limit_s: float = 1200.0,
 ) -> Watched:
     """Run a program under `mindscope run`, not a line changed, and diagnose what was recorded.
 
     Args:
+        arguments: What it is given behind the seed.
         good: Script and seed of a run that is good, and is given to the diagnosis as its reference.
     """
     with tempfile.TemporaryDirectory(prefix="zoo-") as folder:
@@ -105,7 +112,8 @@ def run_watched(
         if good is not None:
             asked += ["--reference", "good"]
             _run([*command, "run", "--store", store, "--name", "good", str(good[0]), str(good[1])], place, limit_s)
-        cost = _run([*command, "run", "--store", store, "--name", "this", str(script), str(seed)], place, limit_s)
+        given = [str(script), str(seed), *arguments]
+        cost = _run([*command, "run", "--store", store, "--name", "this", *given], place, limit_s)
         said = subprocess.run(asked, cwd=place, capture_output=True, text=True, check=False, env=_environment())
         try:
             document = json.loads(said.stdout)

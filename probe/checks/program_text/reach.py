@@ -16,17 +16,23 @@ _COLLECTION: Final = 4
 Place = tuple[str, int]
 
 
-def running_places(sources: Mapping[str, str]) -> frozenset[Place]:
-    """Return the functions of these files that are being called, innermost or not, and files whose top is running."""
-    found: set[Place] = set()
+def running_frames(sources: Mapping[str, str]) -> dict[str, list[FrameType]]:
+    """Return by path the frames of these files that are running now, innermost first."""
+    found: dict[str, list[FrameType]] = {}
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        code = frame.f_code
-        file = code.co_filename if code.co_filename in sources else str(Path(code.co_filename).absolute())
+        file = frame.f_code.co_filename
+        file = file if file in sources else str(Path(file).absolute())
         if file in sources:
-            found.add((file, 0 if code.co_name == "<module>" else code.co_firstlineno))
+            found.setdefault(file, []).append(frame)
         frame = frame.f_back
-    return frozenset(found)
+    return found
+
+
+def places_of(running: Mapping[str, list[FrameType]]) -> frozenset[Place]:
+    """Return the functions that are running, innermost or not, and files whose top is."""
+    codes = [(file, frame.f_code) for file, frames in running.items() for frame in frames]
+    return frozenset((file, 0 if code.co_name == "<module>" else code.co_firstlineno) for file, code in codes)
 
 
 class Reach:

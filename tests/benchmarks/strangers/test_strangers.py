@@ -11,7 +11,8 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from benchmarks.faults.outcome import Alarm
 from benchmarks.strangers.__main__ import judged
-from benchmarks.strangers.cases import StrangersCase, all_cases
+from benchmarks.strangers.cases import StrangersCase, all_cases, switched_cases
+from benchmarks.strangers.switched import switched
 from benchmarks.zoo.trial import Cost, Watched
 
 CASES = list(all_cases())
@@ -70,3 +71,38 @@ def test_what_is_said_is_judged():
     assert found["missed"] == {"vae/h": ["what"]}
     assert found["misnamed"] == {"vae/g": ["data_leak, and said was", "plateau"]}
     assert found["false alarms"] == {"gan": ["plateau"]}
+
+
+SWITCHED = [case for case in switched_cases() if case.switch == "on"]
+
+
+@pytest.mark.parametrize("case", SWITCHED, ids=[case.title for case in SWITCHED])
+def test_a_program_has_its_variant_behind_a_switch(case):
+    tree = ast.parse(case.text)
+    assert f"switches.variant == '{case.name}'" in ast.unparse(tree)
+    on, off = (ast.unparse(_Settled(value).visit(ast.parse(case.text))) for value in (True, False))
+    assert on != off
+
+
+class _Settled(ast.NodeTransformer):
+    """Takes one branch of every switch."""
+
+    def __init__(self, value):
+        self._value = value
+
+    def visit_If(self, node):
+        self.generic_visit(node)
+        if "switches.variant" not in ast.unparse(node.test):
+            return node
+        taken = self._value != isinstance(node.test, ast.UnaryOp)
+        return (node.body if taken else node.orelse) or None
+
+
+def test_both_ways_of_a_switch_are_the_two_programs():
+    original = "'''Text.'''\nimport sys\ndef f(x):\n    y = x + 1\n    return y\nfor i in range(3):\n    print(f(i))\n"
+    variant = original.replace("x + 1", "x - 1").replace("    print(f(i))", "    z = f(i)\n    print(z)")
+    text = switched(original, variant, "minus")
+    for value, expected in ((True, variant), (False, original)):
+        left = ast.unparse(_Settled(value).visit(ast.parse(text)))
+        parts = [line for line in left.splitlines() if line and "parse" not in line]
+        assert parts == [line for line in ast.unparse(ast.parse(expected)).splitlines() if line]

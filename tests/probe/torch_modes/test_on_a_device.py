@@ -179,6 +179,7 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an 
 
 
 @needs_cuda
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_a_step_on_a_gpu_waits_for_it_no_more_often_than_without_monitor(alike):
     def waits(watching):
         torch.cuda.synchronize()
