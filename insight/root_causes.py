@@ -5,6 +5,7 @@ from typing import Final
 
 from ..storage import Finding, Structure
 from .failure import LOST_CONNECTION
+from .indicators.bottomless_loss import HALFWAY
 
 _Causes = frozenset[str]
 
@@ -38,6 +39,8 @@ MOMENTARY: Final[_Causes] = frozenset({"loss_spike"})
 JUST_BEFORE: Final = 20
 #: Harm that the run has recovered from: it explains only what began before, and comes after lasting causes.
 PASSED: Final[_Causes] = frozenset({"missing_warmup"})
+#: What grows where a loss has no floor.
+_GROWTH: Final[_Causes] = frozenset({"exploding_gradient", "learning_rate_too_high", "attention_logit_growth"})
 #: Causes that cost time or memory, or concern other data: they explain nothing of the training's loss.
 _BESIDE: Final[_Causes] = frozenset(
     {"straggler", "dataloader_bound", "memory_growth", "train_val_shift", "rank_rng_error", "overfitting"}
@@ -322,6 +325,8 @@ def explains(cause: Finding, finding: Finding, data_flow: DataFlow = _NOWHERE) -
         return cause.rank == finding.rank  # were all of them waiting for data, none would wait for another
     if cause.cause in PASSED and finding.first_step > cause.step:
         return False
+    if _has_no_floor(finding) and cause.cause in _GROWTH:
+        return False
     if finding.cause in LAST_RESORT and explains_anything(cause.cause):
         return cause.first_step <= finding.step
     if finding.cause in MOMENTARY and cause.cause not in MOMENTARY and _is_just_before(cause, finding):
@@ -356,6 +361,11 @@ def _explains_among_ranks(cause: Finding, finding: Finding) -> bool | None:
     return None
 
 
+def _has_no_floor(finding: Finding) -> bool:
+    """Return whether the loss falls below zero without end: everything grows then, and nothing that grows does that."""
+    return finding.cause == "wrong_loss_sign" and HALFWAY in finding.evidence
+
+
 def _is_lost_connection(finding: Finding) -> bool:
     return finding.cause == "program_error" and LOST_CONNECTION in finding.evidence
 
@@ -388,6 +398,8 @@ def _follows(cause: Finding, finding: Finding) -> bool:
 def _is_open_to(cause: Finding, finding: Finding) -> bool:
     """Return whether the cause was judged over a window in which the finding began, and may itself follow from it."""
     is_windowed = cause.cause in WINDOWED and cause.confidence < 1 and finding.cause not in WINDOWED
+    if _has_no_floor(cause) and finding.cause in _GROWTH:
+        return False
     return is_windowed and may_follow(finding.cause, cause.cause) and finding.first_step <= cause.step
 
 

@@ -19,7 +19,7 @@ KINDS: Final[Mapping[str, str]] = {
     "flow": "generative (likelihood of a flow)",
     "policy": "reinforcement learning (policy)",
     "value": "reinforcement learning (value)",
-    "preference": "reinforcement learning (preference)",
+    "preference": "preference learning (pairs)",
     "contrastive": "self-supervised (contrastive)",
     "meta": "meta-learning",
     "physics": "differential equation",

@@ -28,13 +28,23 @@ settings.load_profile("complete" if os.environ.get("MINDSCOPE_TEST_ALL") else "s
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-#: Folders and files whose tests train for seconds. Of the cases of a test the usual run takes this many, the same ones
-#: each time; `make test-all` takes all.
-SAMPLED = {"tests/probe/torch_modes/": 2, "tests/test_examples.py": 8, "tests/benchmarks/divergence/": 3}
+#: Folders and files with many cases, or such that train for seconds. Of the cases of a test the usual run takes this
+#: many, the same ones each time; `make test-all` takes all.
+SAMPLED = {
+    "tests/probe/torch_modes/": 2,
+    "tests/test_examples.py": 8,
+    "tests/benchmarks/divergence/": 2,
+    "tests/contracts/test_primitives.py": 240,
+    "tests/contracts/test_cells": 120,
+    "tests/framework/": 180,
+}
+#: What takes longest, or mostly waits, begins first: at the end it would leave the other core idle.
+FIRST = ("tests/test_docs.py", "tests/probe/distributed/", "tests/benchmarks/", "tests/storage/streams/")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the cases that only the complete run takes."""
+    """Put long tests first, and leave out the cases that only the complete run takes."""
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
     if os.environ.get("MINDSCOPE_TEST_ALL"):
         return
     cases: dict[tuple[str, int], list[pytest.Item]] = {}

@@ -129,9 +129,9 @@ class ModelIndex:
         return not kind or any(word in kind for word in _MATRIX_KINDS) or not ("embed" in kind or "norm" in kind)
 
     @cached_property
-    def is_of_vectors(self) -> bool:
-        """True when the parameters are known, and none of them has two axes: scalars and vectors."""
-        return bool(self.parameters) and all(len(info.shape) < 2 for info in self.parameters.values())
+    def has_no_matrix(self) -> bool:
+        """True when the parameters are known, and none is a matrix of a product: scalars, vectors and embeddings."""
+        return bool(self.parameters) and not any(map(self.is_matrix, self.parameters))
 
     def is_linear_map(self, site: str) -> bool:
         """True for the weights of modules known to be dense layers, convolutions, attention or recurrences."""

@@ -312,7 +312,7 @@ class StepContext:
 
 
 #: Kinds of training whose loss may rise while all is well, and kinds whose loss falls.
-_SURROGATE = frozenset({"policy", "value", "preference", "adversarial", "meta"})
+_SURROGATE = frozenset({"policy", "value", "adversarial", "meta"})
 _WITH_A_FLOOR = frozenset({"classification", "regression", "language_model", "autoencoder", "diffusion"})
 
 

@@ -49,8 +49,9 @@ class UpdateStability:
         damage: Looks in a row in which attention looked at one token, or a policy had a single answer left, although it
             had not in the first look.
         jumped_at: Step at which the learning rate last doubled or more in one step.
-        is_of_vectors: True when no parameter is a matrix. Healthy scalars and vectors that start near zero take such
-            updates as well: then only a finite loss beyond measure, or one that was harmed before, is a harm.
+        has_no_matrix: True when no parameter is a matrix of a product. Healthy scalars, vectors and embeddings that
+            start near zero take such updates as well: then only a finite loss beyond measure, or one that was harmed
+            before, is a harm.
     """
 
     records: int = 0
@@ -67,7 +68,7 @@ class UpdateStability:
     damage: int = 0
     jumped_at: int | None = None
     jump: float = 1.0
-    is_of_vectors: bool = False
+    has_no_matrix: bool = False
     rate: float = float("nan")
     first_rate: float = float("nan")
     highest_rate: float = float("nan")
@@ -86,8 +87,8 @@ class UpdateStability:
         elif loss is not None:
             self.records += 1
         self._learn_damage(context)
-        self.is_of_vectors = context.model.is_of_vectors
-        ratio = context.whole_update if self.is_of_vectors else context.typical_update
+        self.has_no_matrix = context.model.has_no_matrix
+        ratio = context.whole_update if self.has_no_matrix else context.typical_update
         if self.jumped_at != context.step:
             self.ratios.add(ratio)
         if ratio >= LARGE_UPDATE:
@@ -104,7 +105,7 @@ class UpdateStability:
         measure."""
         if self.large_since is None or self.large_since >= step or not self.is_harmed:
             return False
-        if self.is_of_vectors:
+        if self.has_no_matrix:
             return self.is_beyond_measure() and (self.harm >= 2 or isfinite(self.loss))
         return self.harm >= 3 or not isfinite(self.loss) or self.loss > self._bound(5.0)
 
@@ -117,7 +118,7 @@ class UpdateStability:
 
     def is_damaged(self) -> bool:
         """True when too large updates came first, and in two looks since something was ruined beside the loss."""
-        return self.large_first is not None and self.damage >= _LOOKS and not self.is_of_vectors
+        return self.large_first is not None and self.damage >= _LOOKS and not self.has_no_matrix
 
     def is_beyond_measure(self) -> bool:
         """True when the loss is not finite or about ten times what it was at first: no recovery needs to be awaited."""

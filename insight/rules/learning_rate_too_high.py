@@ -13,6 +13,7 @@ from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
+_EMBEDDINGS = chain("user:Embedding", "item:Embedding")
 #: Records until a cold start is judged, and losses among them that must be far above the first; a loss that merely
 #: falls slowly has none.
 _JUDGED_AT, _THROWN = 40, 3
@@ -61,11 +62,29 @@ class _LearningRateTooHighState:
             },
             _MODEL,
         ),
+        # a recommender, which has embeddings only
+        Recording(
+            {
+                "scalar/loss": (2.3, 5.0, 40.0, 900.0, 3e4),
+                "user.weight update/ratio_to_weight": (3.6, 3.7, 4.5, 4.4, 4.9),
+                "user.weight update/l2_norm": (36.0, 150.0, 700.0, 3e3, 2e4),
+            },
+            _EMBEDDINGS,
+        ),
         Recording(
             {"scalar/loss": (2.3, 9.0, float("nan")), "one.weight update/ratio_to_weight": (0.8, 20.0, 900.0)}, _MODEL
         ),
     ),
     silent_on=(
+        # embeddings that start near zero
+        Recording(
+            {
+                "scalar/loss": (2.3, 2.4, 2.2, 2.0, 1.9),
+                "user.weight update/ratio_to_weight": (3.6, 0.9, 0.5, 0.2, 0.1),
+                "user.weight update/l2_norm": 0.3,
+            },
+            _EMBEDDINGS,
+        ),
         Recording({"scalar/loss": (2.3, 2.2, 2.1), "one.weight update/ratio_to_weight": (0.14, 0.1, 0.08)}, _MODEL),
         # the loss rises first and the update follows: a bad batch, not the rate
         Recording(
@@ -107,8 +126,8 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
     The update is the median over the weight matrices of update norm over weight norm. About 0.001 is usual (Karpathy,
     "A Recipe for Training Neural Networks"), 0.15 was the largest in our healthy trainings, 0.3 is our limit.
 
-    Where no parameter is a matrix, the update is that of all parameters together, and the loss must have passed all
-    measure: healthy scalars and vectors that start near zero take large steps as well.
+    Where no parameter is a matrix of a product, the update is that of all parameters together, and the loss must have
+    passed all measure: healthy scalars, vectors and embeddings that start near zero take large steps as well.
 
     A loss of unknown meaning, or with several terms, may lose its progress for other reasons: then it is a warning.
 
@@ -136,7 +155,7 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
     if cold and stability.records < _JUDGED_AT and not stability.is_beyond_measure():
         return
     is_late = cold and stability.records == _JUDGED_AT
-    is_thrown = stability.thrown >= _THROWN and not stability.is_of_vectors
+    is_thrown = stability.thrown >= _THROWN and not stability.has_no_matrix
     stuck = is_late and is_thrown and not stability.has_recovered()
     if (
         stuck
@@ -158,8 +177,8 @@ def _report(context: StepContext, stability: UpdateStability, since: int) -> Fin
         if stability.is_damaged()
         else f"the loss went from {stability.usual.median():.4g} to {stability.loss:.4g}"
     )
-    what = "all parameters together" if stability.is_of_vectors else "the typical weight matrix"
-    norm = "their" if stability.is_of_vectors else "its"
+    what = "all parameters together" if stability.has_no_matrix else "the typical weight matrix"
+    norm = "their" if stability.has_no_matrix else "its"
     history = (
         f"at step {stability.jumped_at} the rate jumped to {stability.jump:.3g} times its value"
         if jumped

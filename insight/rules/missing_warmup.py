@@ -107,7 +107,7 @@ def check(context: StepContext, memory: _MissingWarmupState) -> Iterator[Finding
         (memory.harmed >= 3 or stability.is_damaged())
         and is_cold_start(context, stability)
         and stability.has_recovered()
-        and not stability.is_of_vectors
+        and not stability.has_no_matrix
     ):
         yield context.finding(
             ROOT_SITE,

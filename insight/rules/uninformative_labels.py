@@ -264,9 +264,10 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
     if constant is not None and abs(memory.factor - 1.0) < _EXACT:
         memory.entropy = constant
     memory.path.learn(context)
-    if not context.has_a_surrogate_loss or context.kind.name == "preference":
-        yield from _exchanged(context, memory, loss)
     if context.has_a_surrogate_loss:
+        return
+    yield from _exchanged(context, memory, loss)
+    if context.kind.name == "preference":
         return
     yield from _constant(context, memory)
     yield from _from_the_start(context, memory, loss)

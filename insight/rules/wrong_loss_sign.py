@@ -9,7 +9,7 @@ import numpy as np
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
 from ..context.step_context import StepContext
 from ..event_fields import number
-from ..indicators.bottomless_loss import BottomlessLoss
+from ..indicators.bottomless_loss import HALFWAY, BottomlessLoss
 from ..indicators.executable_checks import refuting_event
 from ..indicators.loss_anchor import EXACT, NOT_NEGATIVE, LossAnchor
 from ..indicators.policy_training import KlPenalty
@@ -422,8 +422,8 @@ def _bottomless(context: StepContext, memory: _WrongLossSignState, loss: float) 
     if not memory.bottomless.learn(context.step, level, memory.first):
         return None
     half = memory.bottomless.half
-    words = f"it falls without end: {memory.first:.4g} at first, {half:.4g} halfway, {level:.4g} now"
-    return _report(context, {"loss": loss, "first_loss": memory.first, "halfway": half}, words, 0, 0.7)
+    words = f"the loss falls without end: {memory.first:.4g} at first, {half:.4g} halfway, {level:.4g} now"
+    return _report(context, {"loss": loss, "first_loss": memory.first, HALFWAY: half}, words, 0, 0.7)
 
 
 def _report(

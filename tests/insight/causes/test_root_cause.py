@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from mindscope.insight import RULES, root_causes
+from mindscope.insight.indicators.bottomless_loss import HALFWAY
 from mindscope.insight.recording import chain
 from mindscope.insight.root_causes import CONSEQUENCES, NON_FINITE, folded, possible_causes
 from mindscope.storage import Finding, ModuleInfo
@@ -226,3 +227,12 @@ def test_what_ended_the_run_comes_before_what_a_threshold_says():
     guessed = replace(finding("uninformative_labels", 0, severity="warning"), confidence=0.4)
     assert causes(guessed, end) == ["program_error", "uninformative_labels"]
     assert causes(guessed, of_rank("hang", 1, step=90)) == ["hang", "uninformative_labels"]
+
+
+def test_a_loss_without_a_floor_explains_the_gradients_that_grow_with_it():
+    fall = replace(finding("wrong_loss_sign", 0, 2), step=70, confidence=0.7)
+    growth = finding("exploding_gradient", 25)
+    assert causes(fall, growth) == ["exploding_gradient"]  # a loss that rises, for all that is known
+    fall = replace(fall, evidence={HALFWAY: -1e9})
+    assert causes(fall, growth) == ["wrong_loss_sign"]
+    assert causes(fall, replace(finding("bad_batch", 0), step=0)) == ["bad_batch"]
