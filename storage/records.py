@@ -97,8 +97,8 @@ class Event:
         `initial_weight`: mean, std, fan_in, shape of a weight before the first step
         `landscape`: the fields of a surface of `insight.landscape`
         `learners`: see docs/scalars.md
-        `loss_input`: loss, domain, columns, values, min, max, row_sum_min, row_sum_max, shapes, options; recorded when
-            it changes
+        `loss_input`: loss, domain, columns, values, min, max, row_sum_min, row_sum_max, shapes, options, target_min and
+            target_max (where the loss cannot mean such targets); recorded when it changes
         `modules_changed`: sites with another module than before, or none any more; count
         `monitor_fault`: collector, error, touched (where the training was)
         `no_step`: passes, reason: so many backward passes were seen and no step

@@ -76,6 +76,16 @@ _WRONG: dict[tuple[str, str], tuple[str, str, bool]] = {
         True,
     ),
 }
+_SHARES = ("probabilities between 0 and 1", "divide pictures by 255, and give classes as 0 and 1 or one-hot")
+#: What each loss expects as targets, and what to do about others.
+_TARGETS: Final[dict[str, tuple[str, str]]] = {
+    "binary_cross_entropy": _SHARES,
+    "binary_cross_entropy_with_logits": _SHARES,
+    "cross_entropy": _SHARES,
+    "poisson_nll_loss": ("counts", "give it counts as they are, neither standardised nor as logarithms"),
+    "kl_div": ("probabilities", "give it probabilities, or say log_target=True if these are their logarithms"),
+    "log_target": ("logarithms of probabilities", "give it logarithms, or leave out log_target=True"),
+}
 #: Losses that compare prediction and target element by element, by torch's names.
 _BY_ELEMENT: Final = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 
@@ -83,6 +93,11 @@ _BY_ELEMENT: Final = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_
 def _given(step: int, loss: str, domain: str, low: float = 0.0, high: float = 1.0) -> Event:
     data: dict[str, Json] = {"loss": loss, "domain": domain, "columns": 10, "values": 80, "min": low, "max": high}
     return Event("loss_input", step, data={**data, "row_sum_min": 1.0, "row_sum_max": 1.0, "shapes": [[8, 10], [8]]})
+
+
+def _asking(loss: str, low: float, high: float, **options: Json) -> Event:
+    event = _given(0, loss, "log_probabilities" if loss == "kl_div" else "logits", -3.0, 4.0)
+    return replace(event, data={**event.data, "target_min": low, "target_max": high, "options": options})
 
 
 def _made_by(operation: str) -> Event:
@@ -177,6 +192,12 @@ _PAIRED = refuting_event(_PAIRS, "predictions of shape (32, 1) give (32, 32)", s
         Recording(structure=_MODEL, events=(_OVER_THE_BATCH,)),
         Recording(structure=_MODEL, events=(_BESIDE_ITSELF,)),
         Recording(structure=_MODEL, events=(_compared([32, 1], [32]),)),
+        # a mask as the picture has it, labels of -1 and 1, logarithms, and probabilities said to be logarithms
+        Recording(structure=_MODEL, events=(_asking("binary_cross_entropy_with_logits", 0.0, 255.0),)),
+        Recording(structure=_MODEL, events=(_asking("binary_cross_entropy", -1.0, 1.0),)),
+        Recording(structure=_MODEL, events=(_asking("kl_div", -7.0, -0.1),)),
+        Recording(structure=_MODEL, events=(_asking("kl_div", 0.0, 0.9, log_target=True),)),
+        Recording(structure=_MODEL, events=(_asking("poisson_nll_loss", -1.2, 2.5),)),
         *(
             Recording(structure=_MODEL, events=at_two_occasions(refuting_event(name, _OUTSIDE)), steps=2)
             for name in _BEYOND
@@ -230,12 +251,17 @@ def check(context: StepContext, memory: _LossInputDomainState) -> Iterator[Findi
     data that its judge is given: more than 5 % beyond the range, at steps 1 and 25, cannot be reached. Targets of
     trainings by rewards are left out.
 
+    Targets must be what the loss means: probabilities for a cross-entropy of real targets, with half of that beyond on
+    either side for smoothed ones; counts for a Poisson likelihood; probabilities, or their logarithms where it was told
+    so, for a divergence.
+
     Give the loss logits, or the domain that it expects, and equal shapes.
     """
     yield from _stretched(context, memory)
     yield from _paired(context, memory)
     yield from _told(context, memory)
     yield from _beyond(context, memory)
+    yield from _asked(context, memory)
     for event in context.events("loss_input"):
         memory.given[str(event.data.get("loss"))] = event
     for loss, event in memory.given.items():
@@ -261,6 +287,33 @@ def check(context: StepContext, memory: _LossInputDomainState) -> Iterator[Findi
             advice=wrong[1],
             confidence=0.95,
         )
+
+
+def _asked(context: StepContext, memory: _LossInputDomainState) -> Iterator[Finding]:
+    """Yield a finding for targets that the loss cannot mean."""
+    for event in context.events("loss_input"):
+        loss = str(event.data.get("loss"))
+        if "target_max" not in event.data or (loss, "asked") in memory.reported:
+            continue
+        memory.reported.add((loss, "asked"))
+        low, high = number(event, "target_min"), number(event, "target_max")
+        means, advice = _TARGETS["log_target" if _is_of_logarithms(event) else loss]
+        yield context.finding(
+            str(event.data.get("module") or ROOT_SITE),
+            "scalar/loss",
+            {"target_min": low, "target_max": high},
+            first_step=event.step,
+            position=0,
+            explanation=f"{loss} is given targets from {low:.4g} to {high:.4g}, where it expects {means}; then it has "
+            "no lower bound, or not where the answers are right",
+            advice=advice,
+            confidence=0.95,
+        )
+
+
+def _is_of_logarithms(event: Event) -> bool:
+    options = event.data.get("options")
+    return isinstance(options, dict) and bool(options.get("log_target"))
 
 
 def _is_beyond(loss: str, domain: str, event: Event) -> bool:

@@ -216,6 +216,34 @@ class LossCall:
     module: Callable[[], str] = str
 
 
+#: What each loss can be asked for, smallest and largest target. One half beyond probabilities is allowed: labels of
+#: 0.7 to 1.2 for a judge are meant (Salimans et al. 2016, arXiv:1606.03498, one-sided smoothing, and what came of it).
+_ASKED_FOR: Final[Mapping[str, tuple[float, float]]] = {
+    "binary_cross_entropy": (-0.5, 1.5),
+    "binary_cross_entropy_with_logits": (-0.5, 1.5),
+    "cross_entropy": (-0.5, 1.5),
+    "poisson_nll_loss": (-1e-2, float("inf")),
+    "kl_div": (-1e-2, float("inf")),
+    "kl_div of logarithms": (float("-inf"), 1e-2),
+}
+#: Losses whose real targets tell something.
+OF_TARGETS: Final = frozenset(name.partition(" ")[0] for name in _ASKED_FOR)
+
+
+def strange_targets(call: LossCall, target: NDArray[Any]) -> dict[str, Json]:
+    """Return the smallest and largest target, `target_min` and `target_max`, where the loss cannot mean one of them.
+
+    Class numbers are left out, as are losses that are not reduced: the training may leave out such targets later.
+    """
+    options = call.options or {}
+    name = f"{call.name} of logarithms" if options.get("log_target") else call.name
+    low, high = _ASKED_FOR.get(name, (float("-inf"), float("inf")))
+    if target.dtype.kind != "f" or not target.size or options.get("reduction") == "none":
+        return {}
+    least, most = float(target.min()), float(target.max())
+    return {"target_min": least, "target_max": most} if least < low or most > high else {}
+
+
 class LossFacts:
     """Tells of every loss once, and again when the domain of its input has changed.
 
@@ -237,22 +265,24 @@ class LossFacts:
     def look(self, call: LossCall) -> tuple[Mapping[str, float], dict[str, Json]]:
         """Return label scalars, and what is new about the input for an event `loss_input`; both may be empty."""
         scalars: Mapping[str, float] = {}
+        strange: dict[str, Json] = {}
         if call.target is not None:
             target = call.target()
+            strange = strange_targets(call, target)
             scalars = self._targets.look(target)
             is_mean = (call.options or {}).get("reduction", "mean") == "mean"
             if not scalars and is_mean and len(self._calls) == 1:  # of several losses, none has the others' targets
                 scalars = self._guess.look(call.name, target)
             if call.name.startswith("binary_cross_entropy") and len(self._calls) == 1:
                 scalars = {**scalars, **self._two.look(target)}
-        return scalars, self._news(call, call.sample())
+        return scalars, self._news(call, call.sample(), strange)
 
-    def _news(self, call: LossCall, sample: NDArray[Any]) -> dict[str, Json]:
+    def _news(self, call: LossCall, sample: NDArray[Any], strange: Mapping[str, Json]) -> dict[str, Json]:
         domain = domain_of(sample)
         before = self._told.get(call.name)
         if domain in ("constant", "non_finite", "empty") and before is not None:
             return {}  # says nothing about what the numbers are meant to be
-        facts = (domain, sample.shape[-1] if sample.ndim else 0)
+        facts = (domain, sample.shape[-1] if sample.ndim else 0, bool(strange))
         if before == facts:
             return {}
         self._told[call.name] = facts
@@ -271,6 +301,7 @@ class LossFacts:
             "row_sum_max": float(sums.max()) if np.isfinite(sums).all() else None,
             "shapes": [list(shape) for shape in call.shapes],
             "options": dict(call.options or {}),
+            **strange,
         }
 
 

@@ -16,7 +16,7 @@ from ...aside import is_aside, same_random_numbers
 from ...checks.reached_parameters import all_leaves
 from ...device_results import LateScalar
 from ...facts import Facts
-from ...facts.loss_facts import LossCall, some_of
+from ...facts.loss_facts import OF_TARGETS, LossCall, some_of
 from ...recording.recorder import Recorder
 from ...tensor_access import Tensor, Unsupported
 from .torch_hooks import Hook
@@ -272,7 +272,7 @@ class TorchFacts:
     def _ask(self, name: str, input_: Tensor, target: Any, shapes: Any, plain: dict[str, Json]) -> None:
         """Record the facts of a loss on a device once rows of its input, and its labels, have arrived."""
         try:
-            rows, labels = self._recorder.device_results.fetch(rows_of(name, input_)), self._labels_away(target)
+            rows, labels = self._recorder.device_results.fetch(rows_of(name, input_)), self._labels_away(name, target)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             self._recorder.fail("facts", error)
             return
@@ -286,10 +286,10 @@ class TorchFacts:
         sites = (site for site, module, name in self._source.owners() if getattr(module, name, None) is parameter)
         return "" if parameter is None else next(sites, "").rpartition(".")[0]
 
-    def _labels_away(self, target: Any) -> Callable[[], NDArray[Any]] | None:
+    def _labels_away(self, name: str, target: Any) -> Callable[[], NDArray[Any]] | None:
         """Ask a device for the labels; None for labels on the host, and for very many."""
         is_read = isinstance(target, torch.Tensor) and may_travel(target) and target.numel() <= _MOST_LABELS
-        if not is_read or target.is_floating_point():
+        if not is_read or (target.is_floating_point() and name not in OF_TARGETS):
             return None
         labels = self._recorder.device_results.fetch(target)
         return lambda: labels.array
