@@ -21,7 +21,7 @@ _MOVED, _SHORT, _LONG = 0.1, 0.5, 2.0
 #: ends early has other ones.
 _ITS_OWN: Final = 0.005
 #: Share of the peak below which a warm-up has hardly begun.
-_TINY: Final = 0.1
+_TINY: Final = 0.2
 #: Relative difference of what a schedule was told and a loss.
 _SAME: Final = 1e-4
 _WARM_UPS: Final = ("LambdaLR", "LinearLR", "OneCycleLR")

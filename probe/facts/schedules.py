@@ -2,40 +2,60 @@
 
 import gc
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from math import isfinite
 from typing import Any, Final
 
 from ...storage.records import Json
 
-__all__ = ["schedules_of"]
+__all__ = ["Schedules"]
 
 _MOST: Final = 8
+#: Step at which schedules are looked for: a script that takes fewer has no schedule that matters.
+_LOOK: Final = 8
 #: What a schedule calls its length, by kind.
 _LENGTHS: Final = ("T_max", "total_steps", "total_iters")
 
 
-def schedules_of(optimizers: Iterable[Any]) -> Iterator[dict[str, Json]]:
-    """Yield the fields of the event `schedule` for each schedule of these optimizers.
+class Schedules:
+    """The schedules of some optimizers, from an early step on: at the end of a training its function has returned.
 
-    Optimizers do not know their schedules, so the garbage collector is asked once who refers to them. It is not asked
-    for all objects: among them are tuples that other threads are about to make, which must have one owner.
+    Optimizers do not know their schedules, so the garbage collector is asked who refers to them. It is not asked for
+    all objects: among them are tuples that other threads are about to make, which must have one owner.
+
+    Args:
+        optimizers: Returns those watched.
     """
-    module = sys.modules.get("torch.optim.lr_scheduler")
-    if module is None:
-        return
-    found = _referring(list(optimizers), module.LRScheduler)
-    for schedule in found[:_MOST]:
-        yield _state_of(schedule, inner=any(_holds(outer, schedule) for outer in found))
+
+    def __init__(self, optimizers: Callable[[], Iterable[Any]]) -> None:
+        self._optimizers = optimizers
+        self._found: dict[int, Any] = {}
+        self._steps = 0
+
+    def before_step(self) -> None:
+        """Count a step, and look for schedules at the eighth."""
+        self._steps += 1
+        if self._steps == _LOOK:
+            self._look()
+
+    def take(self) -> list[dict[str, Json]]:
+        """Look once more; return the fields of the event `schedule` for each, and let them go."""
+        self._look()
+        found, self._found = list(self._found.values()), {}
+        return [_state_of(one, inner=any(_holds(outer, one) for outer in found)) for one in found[:_MOST]]
+
+    def _look(self) -> None:
+        module = sys.modules.get("torch.optim.lr_scheduler")
+        if module is not None:
+            self._found |= _referring(list(self._optimizers()), module.LRScheduler)
 
 
-def _referring(optimizers: list[Any], wanted: type) -> list[Any]:
-    """Return the objects of this type that have one of these as an attribute, directly or in a dictionary."""
+def _referring(optimizers: list[Any], wanted: type) -> dict[int, Any]:
+    """Return, by identity, the objects of this type that have one of these as an attribute, in a dictionary or not."""
     first = gc.get_referrers(*optimizers) if optimizers else []
     dictionaries = [each for each in first if type(each) is dict and "last_epoch" in each]
     second = gc.get_referrers(*dictionaries) if dictionaries else []
-    found = {id(each): each for each in (*first, *second) if issubclass(type(each), wanted)}
-    return list(found.values())
+    return {id(each): each for each in (*first, *second) if issubclass(type(each), wanted)}
 
 
 def _holds(outer: Any, schedule: Any) -> bool:

@@ -10,7 +10,7 @@ from ..resume import resume_differences
 from .causality import ModelCaller, NotASequence, causality_of
 from .environment import random_state_checksums
 from .loss_facts import LossCall, LossFacts
-from .schedules import schedules_of
+from .schedules import Schedules
 from .step_facts import Accumulation, ForwardModes, OptimizerSteps, Ties
 
 _Arguments = ParamSpec("_Arguments")
@@ -75,6 +75,7 @@ class Facts:
         self.accumulation = Accumulation(recorder)
         self.is_listening = True
         self._steps = OptimizerSteps(recorder, source.optimizers, source.step_count, source.slots)
+        self._schedules = Schedules(lambda: source.optimizers)
         self._ties: Ties | None = None
         self._sample: tuple[tuple[object, ...], Mapping[str, object]] | None = None
         self._is_off = False
@@ -125,6 +126,7 @@ class Facts:
             if self._ties is None:
                 self._tell_start()
             self._steps.before_step()
+            self._schedules.before_step()
         except Exception as error:  # noqa: BLE001  as in `_guard`
             self._fail(error)
 
@@ -194,7 +196,7 @@ class Facts:
         self._recorder.event("resume_point", "", reason=reason, **state)
 
     def _tell_schedules(self) -> None:
-        for schedule in schedules_of(self._source.optimizers):
+        for schedule in self._schedules.take():
             self._recorder.event("schedule", "", **schedule)
 
     def _state(self, checksum: str, each: dict[str, Json], generators: dict[str, Json]) -> dict[str, Json]:

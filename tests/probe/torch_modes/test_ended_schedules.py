@@ -81,3 +81,24 @@ def test_a_schedule_does_what_its_type_says(tmp_path, name):
 def test_a_plateau_of_a_score_is_not_told_the_loss(tmp_path, mode, told, severity):
     found = train(tmp_path, lambda optimizer: schedules.ReduceLROnPlateau(optimizer, mode), every=EPOCH, told=told)
     assert found == severity
+
+
+def test_a_schedule_of_a_function_that_has_returned_is_known(tmp_path):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 1)
+    store, optimizer = open_store(tmp_path / "runs"), torch.optim.SGD(model.parameters(), 0.05)
+
+    def fit():
+        schedule = schedules.CosineAnnealingLR(optimizer, STEPS)
+        for step in range(STEPS):
+            optimizer.zero_grad()
+            model(torch.randn(16, 4)).square().mean().backward()
+            optimizer.step()
+            if (step + 1) % EPOCH == 0:
+                schedule.step()
+
+    with watch(model, optimizer, store=store) as monitor:
+        fit()
+    [event] = store.events(monitor.run.id, kind="schedule")
+    assert (event.data["type"], event.data["stepped"]) == ("CosineAnnealingLR", STEPS / EPOCH)
+    assert "schedule_error" in {found.cause for found in diagnose(store, monitor.run.id).findings}
