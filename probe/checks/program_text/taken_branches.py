@@ -103,7 +103,7 @@ def _moved(lines: Sequence[str], block: Sequence[ast.stmt], column: int) -> list
     """Return the lines of a block as they are further left; those of a text in quotes stay where they cannot move."""
     width = block[0].col_offset - column
     part = lines[_first(block) - 1 : _last(block)]
-    return [line[width:] if not line[:width].strip() else line for line in part]
+    return [line[width:] if line.strip() and not line[:width].strip() else line for line in part]
 
 
 def _first(block: Sequence[ast.stmt]) -> int:

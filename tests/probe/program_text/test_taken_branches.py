@@ -25,6 +25,8 @@ def taken(tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, name, module)
         exec(compile(text, path, "exec"), vars(module))
         assert len(found[0].splitlines()) == len(text.splitlines())
+        kept = [(at, line.strip()) for at, line in enumerate(found[0].splitlines()) if "done.append" in line]
+        assert set(kept) <= {(at, line.strip()) for at, line in enumerate(text.splitlines())}
         ast.parse(found[0])
         return found[0]
 
@@ -131,6 +133,7 @@ def _program(random_, depth=3, indent=""):
                 lines.append(f"{indent}else:")
                 lines += _program(random_, depth - 1, indent + "    ")
         else:
+            lines += [""] * random_.randrange(2)
             lines.append(f"{indent}done.append({random_.randrange(10**6)})")
     return lines
 
