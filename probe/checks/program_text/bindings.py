@@ -10,6 +10,7 @@ from dataclasses import dataclass
 _RUN_TEXT = frozenset({"run_path", "run_module", "import_module", "exec_module", "__import__"})
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,59 @@ def bindings_of(body: Iterable[ast.stmt]) -> dict[str, list[Binding]]:
                 found.setdefault(name.id, []).append(Binding(name.lineno, value, is_part, is_loop, beside))
         waiting += ast.iter_child_nodes(node)
     return found
+
+
+def names_given(body: Iterable[ast.AST], *, times: int = 1) -> Iterator[tuple[str, int]]:
+    """Yield names that statements give values, and how often at least; functions inside give their own."""
+    for node in body:
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id, times
+        elif not isinstance(node, Function | ast.ClassDef | ast.Lambda):
+            is_again = isinstance(node, (*LOOPS, ast.AugAssign, ast.comprehension))
+            yield from names_given(ast.iter_child_nodes(node), times=2 if is_again else times)
+
+
+def global_names(tree: ast.Module) -> Iterator[str]:
+    """Yield names of a file's top that its functions give values."""
+    yield from (name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names)
+
+
+def parameters_of(function: Function) -> list[str]:
+    """Return the names of a function's parameters, without those that take any number."""
+    arguments = function.args
+    return [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+
+
+def given_to(name: str, function: Function) -> ast.expr:
+    """Return the expression that a function gives a name, alone."""
+    for node in (part for statement in function.body for part in ast.walk(statement)):
+        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        if isinstance(node, ast.Assign) and isinstance(target, ast.Name) and target.id == name:
+            return node.value
+    raise LookupError(name)
+
+
+def argument_of(function: Function, name: str, call: ast.Call, skipped: int) -> tuple[ast.expr, bool]:
+    """Return what a call gives a parameter, and whether that is its default value.
+
+    Args:
+        skipped: Parameters in front that no call gives.
+    """
+    if any(one.arg is None for one in call.keywords) or any(isinstance(one, ast.Starred) for one in call.args):
+        raise LookupError(name)
+    given = next((one.value for one in call.keywords if one.arg == name), None)
+    if given is not None:
+        return given, False
+    ordered = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    at = ordered.index(name) if name in ordered else -1
+    if 0 <= at - skipped < len(call.args):
+        return call.args[at - skipped], False
+    defaults = dict(zip(reversed(ordered), reversed(function.args.defaults), strict=False))
+    alone = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    defaults |= {one.arg: value for one, value in alone if value is not None}
+    if name not in defaults:
+        raise LookupError(name)
+    return defaults[name], True
 
 
 def scopes_in(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:

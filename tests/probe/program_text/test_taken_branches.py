@@ -83,16 +83,77 @@ def test_settings_settle_a_branch_in_any_function(taken, words, flag, left, gone
         "on = True\nif on:\n    on = False\nelse:\n    kept()\nlook()\n",
         "class Box: pass\nbox = Box()\nbox.on = 1\nif box.on == 1:\n    a = 1\nlook()\n",
         "for on in (False, True):\n    if on:\n        look()\n    else:\n        kept = 1\n",
-        "def f(on):\n    if on:\n        return 1\n    return 2\non = True\nf(False)\nlook()\n",
+        "def f(on):\n    if on:\n        return 1\non = True\nf(False)\nf(on)\nlook()\n",
         "def f(self):\n    if self.on:\n        a = 1\nclass self:\n    on = False\nlook()\n",
-        "a, b = {'on': 0}, {'on': 1}\ndef f(c):\n    if c['on']:\n        a = 1\n    look()\ndef g(c): f(b)\ng(a)\n",
-        "def f(): return 0\nif f():\n    kept = 1\nlook()\n",
+        "a, b = {'on': 0}, {'on': 1}\ndef f(c):\n    if c['on']:\n        d = 1\n    look()\n"
+        "def g(c): f(c)\ng(a)\ng(b)\n",
+        "def f():\n    print()\n    return 0\nif f():\n    kept = 1\nlook()\n",
+        "def f(on):\n    if on:\n        return 1\n    return 2\nf(0)\nmap(f, [0, 1])\nlook()\n",
+        "class C:\n    def __init__(self, on):\n        self.on = on\n    def f(self):\n        if self.on:\n"
+        "            kept = 1\na, b = C(0), C(1)\nlook()\n",
         "n = 0\nif n: kept = 1\nlook()\n",
+        "for step in range(2):\n    on = step == 0\n    if on:\n        kept = 1\n    look()\n",
+        "def f(x):\n    on = x.pop()\n    if on:\n        kept = 1\n    look()\nfor _ in range(2):\n    f([0])\n",
     ],
-    ids=["given twice", "written", "loop", "parameter", "self", "two objects", "call", "one line"],
+    ids=[
+        "given twice",
+        "written",
+        "loop",
+        "parameter",
+        "self",
+        "two objects",
+        "call",
+        "handed on",
+        "two of a class",
+        "one line",
+        "each round",
+        "each call",
+    ],
 )
 def test_what_may_change_settles_nothing(taken, text):
     assert taken(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(on):\n    if on:\n        gone()\n    kept()\ndef kept(): pass\nf(False)\nlook()\n",
+        "def f(x, *, on=False):\n    if on:\n        gone()\n    kept()\ndef kept(): pass\nf(1)\nlook()\n",
+        "class C:\n    def __init__(self, on):\n        self.on = on\n    def f(self):\n        if self.on:\n"
+        "            gone()\n        else:\n            kept()\nc = C(0)\nlook()\n",
+        "class C:\n    def __init__(self, on):\n        if on:\n            gone()\n        kept()\n"
+        "def kept(): pass\nc = C(on=0)\nlook()\n",
+        "def train(fault):\n    def loss():\n        if fault == 'sign':\n            gone()\n        kept()\n"
+        "    look()\ntrain('none')\n",
+        "def train(fault):\n    for _ in range(2):\n        if fault == 'sign':\n            gone()\n"
+        "        step()\ndef step():\n    kept = look()\n{'a': train}['a']('none')\n",
+        "BAD = {'a'}\ndef has(name):\n    return name in BAD\nif has('b'):\n    gone()\nkept = 1\nlook()\n",
+        "import os, sys\nif os.environ.get('NO_SUCH_VARIABLE') == '1' or '--no-such' in sys.argv:\n    gone()\n"
+        "kept = 1\nlook()\n",
+        "cfg = {'net': {'deep': False}}\ndef f(c):\n    if c['net']['deep'] or c.get('wide', False):\n        gone()\n"
+        "    kept()\ndef kept(): pass\nf(cfg)\nlook()\n",
+        "class Config:\n    def __init__(self):\n        self.deep = False\nclass Net:\n"
+        "    def __init__(self, config):\n        self.config = config\n"
+        "    def forward(self):\n        if self.config.deep:\n            gone()\n        kept()\n"
+        "config = Config()\nnet = Net(config)\nlook()\n",
+    ],
+    ids=[
+        "argument",
+        "default",
+        "self",
+        "maker",
+        "closure",
+        "table",
+        "function",
+        "environment",
+        "dictionary",
+        "object in an object",
+    ],
+)
+def test_settings_are_followed(taken, text):
+    left = taken(text)
+    assert "gone" not in left
+    assert "kept" in left
 
 
 def test_properties_are_not_called(taken):
