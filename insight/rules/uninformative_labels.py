@@ -261,8 +261,7 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
     for event in context.events("accumulation"):
         memory.factor = number(event, "factor")
     constant = context.scalar("target/constant_loss")
-    if constant is not None and abs(memory.factor - 1.0) < _EXACT:
-        memory.entropy = constant
+    memory.entropy = memory.entropy if constant is None or abs(memory.factor - 1.0) >= _EXACT else constant
     memory.path.learn(context)
     if context.has_a_surrogate_loss:
         return

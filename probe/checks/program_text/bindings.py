@@ -126,11 +126,6 @@ def names_given(body: Iterable[ast.AST], *, times: int = 1) -> Iterator[tuple[st
             yield from names_given(ast.iter_child_nodes(node), times=2 if is_again else times)
 
 
-def global_names(tree: ast.Module) -> Iterator[str]:
-    """Yield names of a file's top that its functions give values."""
-    yield from (name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names)
-
-
 def parameters_of(function: Function) -> list[str]:
     """Return the names of a function's parameters, without those that take any number."""
     arguments = function.args

@@ -327,7 +327,7 @@ class Settings:
             for name, times in names_given(scope.body):
                 found[name] = found.get(name, 0) + times
             if isinstance(scope, ast.Module):
-                for name in global_names(scope):
+                for name in (name for node in ast.walk(scope) if isinstance(node, ast.Global) for name in node.names):
                     found[name] = found.get(name, 0) + 1
             self._given[id(scope)] = found
         return self._given[id(scope)]
