@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType, ModuleType
 from typing import Any, Final
 
-from .bindings import LOOPS, Function, argument_of, called, given_to, global_names, lines_of, names_given, parameters_of
+from .bindings import LOOPS, Function, argument_of, called, given_to, lines_of, names_given, parameters_of
 
 #: What a setting may be; nothing of it is the program's own code.
 _PLAIN: Final = (bool, int, float, str, type(None))
