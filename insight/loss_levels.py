@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass, field
 from math import isfinite, nan
+from typing import Final
 
 import numpy as np
 
 from ..storage import ROOT_SITE, Store
 
+#: The evidence that only a finding of a loss without a floor has: its level when half of the steps had been made.
+HALFWAY: Final = "halfway"
 #: Losses whose median is the newest level. Our choice.
 _NEWEST = 24
 

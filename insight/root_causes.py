@@ -5,7 +5,7 @@ from typing import Final
 
 from ..storage import Finding, Structure
 from .failure import LOST_CONNECTION
-from .indicators.bottomless_loss import HALFWAY
+from .loss_levels import HALFWAY
 
 _Causes = frozenset[str]
 

@@ -1,10 +1,7 @@
 """Tells a loss that falls below zero without end from a likelihood that falls ever slower."""
 
 from dataclasses import dataclass, field
-from typing import Final
 
-#: The evidence that only a finding of such a loss has.
-HALFWAY: Final = "halfway"
 #: Times the first loss below zero at which a loss that falls ever faster has no floor, and steps that it takes. Our
 #: choice: likelihoods of healthy flows and mixtures fall ever slower.
 _DEEP, _LONG = 10.0, 60

@@ -9,12 +9,13 @@ import numpy as np
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
 from ..context.step_context import StepContext
 from ..event_fields import number
-from ..indicators.bottomless_loss import HALFWAY, BottomlessLoss
+from ..indicators.bottomless_loss import BottomlessLoss
 from ..indicators.executable_checks import refuting_event
 from ..indicators.loss_anchor import EXACT, NOT_NEGATIVE, LossAnchor
 from ..indicators.policy_training import KlPenalty
 from ..indicators.tried_direction import maximises, tried_direction
 from ..indicators.update_stability import LARGE_UPDATE
+from ..loss_levels import HALFWAY
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
 from ..running_statistics import Streak, Window, trend

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from mindscope.insight import RULES, root_causes
-from mindscope.insight.indicators.bottomless_loss import HALFWAY
+from mindscope.insight.loss_levels import HALFWAY
 from mindscope.insight.recording import chain
 from mindscope.insight.root_causes import CONSEQUENCES, NON_FINITE, folded, possible_causes
 from mindscope.storage import Finding, ModuleInfo
