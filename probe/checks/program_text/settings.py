@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import FrameType, ModuleType
 from typing import Any, Final
 
@@ -237,7 +238,7 @@ class Settings:
             raise Unknown
         return found[0]
 
-    @property
+    @cached_property
     def _instances(self) -> Mapping[str, list[Any]]:
         """Objects by the names of their classes: those that have a name, and the modules inside of networks."""
         waiting = {each: value for objects in self._objects.values() for each, value in objects.items()}

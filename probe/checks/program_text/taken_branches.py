@@ -10,8 +10,8 @@ from typing import Final
 from .bindings import trees_of
 from .settings import Scope, Settings, Unknown, walk
 
-#: Branches of one file that are settled. Our choice: each is a few milliseconds.
-_MOST: Final = 100
+#: Branches inside of each other that are settled. Our choice.
+_ROUNDS: Final = 12
 
 
 def taken_sources(sources: Mapping[str, str], running: Mapping[str, list[FrameType]]) -> dict[str, str]:
@@ -30,29 +30,40 @@ def taken_sources(sources: Mapping[str, str], running: Mapping[str, list[FrameTy
 
 
 def _taken(text: str, settings: Settings, path: str) -> str:
-    for _ in range(_MOST):
+    """Return the text without branches; those inside of another are settled a round later, when it stands elsewhere."""
+    for _ in range(_ROUNDS):
         tree = trees_of({path: text}).get(path)
-        found = None if tree is None else next(_settled(tree, settings, path, text.splitlines()), None)
-        if found is None:
+        lines = text.splitlines(keepends=True)
+        found = [] if tree is None else list(_settled(tree, settings, path, lines))
+        if not found:
             break
-        text = _without(text.splitlines(keepends=True), *found)
+        for branch, is_taken in found:
+            _replace(lines, branch, is_taken)
+        text = "".join(lines)
     return text
 
 
 def _settled(tree: ast.Module, settings: Settings, path: str, lines: Sequence[str]) -> Iterator[tuple[ast.If, bool]]:
-    """Yield each branch whose test is settled, and whether it is taken; left out is what stands on the line of its
-    test."""
+    """Yield each branch whose test is settled and that is not inside of one, and whether it is taken.
+
+    Left out is what stands on the line of its test.
+    """
+    last = 0
     for branch, scope in walk(tree, Scope(path)):
-        if not isinstance(branch, ast.If) or not _first(branch.body) > (branch.test.end_lineno or branch.lineno):
+        if not isinstance(branch, ast.If) or branch.lineno <= last:
+            continue
+        if not _first(branch.body) > (branch.test.end_lineno or branch.lineno):
             continue
         if branch.orelse and lines[_first(branch.orelse) - 1].lstrip().startswith("else"):
             continue
         with suppress(Unknown):
-            yield branch, bool(settings.value(branch.test, scope))
+            is_taken = bool(settings.value(branch.test, scope))
+            last = branch.end_lineno or branch.lineno
+            yield branch, is_taken
 
 
-def _without(lines: list[str], branch: ast.If, is_taken: bool) -> str:
-    """Return the text without the part of a branch that is not taken."""
+def _replace(lines: list[str], branch: ast.If, is_taken: bool) -> None:
+    """Put the part of a branch that is taken in its place; the number of lines stays the same."""
     start, body, behind, end = branch.lineno - 1, _first(branch.body) - 1, _last(branch.body), branch.end_lineno or 0
     is_elif = lines[start].lstrip().startswith("elif")
     if is_taken:
@@ -68,7 +79,6 @@ def _without(lines: list[str], branch: ast.If, is_taken: bool) -> str:
         lines[start:behind] = _nothing(behind - start)
     else:
         lines[start:end] = [*_nothing(other - start), *_moved(lines, branch.orelse, branch.col_offset)]
-    return "".join(lines)
 
 
 def _moved(lines: Sequence[str], block: Sequence[ast.stmt], column: int) -> list[str]:
