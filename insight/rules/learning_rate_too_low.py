@@ -8,6 +8,7 @@ import numpy as np
 from ...storage import ROOT_SITE, Finding
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..indicators.executable_checks import refutation, refuted, refuting_event
+from ..indicators.slow_path import GUESSES, JUDGED, LONG_PATH, RECORDS, SlowPath
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..running_statistics import Window, count_before_first
@@ -17,17 +18,9 @@ _FITTED = "in 200 steps on one batch a copy of the optimizer moved the loss from
 #: Update over weight; at this pace a matrix changes by its own size in a million steps.
 _STANDSTILL = 1e-6
 _LASTING = 12
-_GUESSES = ("target/entropy", "target/constant_loss")
-#: Records between two judgements of the whole path.
-_JUDGED = 10
 #: Distance from the first loss, as a share and in noises between batches, within which the loss has not moved.
 _SAME, _NOISES = 0.02, 4.0
-#: Records, sum of updates over weights in them, and share of the loss of guessing: so little movement in so many steps,
-#: with a loss that is still near that of guessing. Our healthy trainings had moved ten times as far.
-_RECORDS, _PATH, _NEAR_GUESSING = 150, 0.05, 0.9
-#: The same after more steps; thinned records count for the steps between them.
-_LONG, _LONG_PATH, _AT_GUESSING = 300, 0.3, 0.97
-#: The same for a loss of unknown floor: path, and share of the first loss within which it stands (our choice).
+#: Little movement under a loss of unknown floor: path, and share of the first loss within which it stands (our choice).
 _SHORT_PATH, _UNMOVED = 0.01, 0.05
 _STANDING_KINDS = frozenset({"policy", "value", "preference", "adversarial", "meta"})
 
@@ -38,13 +31,9 @@ class _LearningRateTooLowState:
 
     streak: int = 0
     since: int = 0
-    first_loss: float = float("nan")
-    losses: Window = field(default_factory=lambda: Window(_LASTING))
     rates: Window = field(default_factory=lambda: Window(_LASTING))
     highest_rate: float = 0.0
-    guess: float = float("nan")
-    path: float = 0.0
-    records: int = 0
+    path: SlowPath = field(default_factory=SlowPath)
     is_reported: bool = False
 
 
@@ -58,17 +47,14 @@ def _skip_window(lookahead: Lookahead, memory: _LearningRateTooLowState) -> Skip
     def learn(records: int) -> None:
         for loss, rate in zip(losses[:records], rates[:records], strict=True):
             _learn(memory, loss, rate)
-        for name in _GUESSES:
-            memory.guess = next(reversed(lookahead.known(name, records)), memory.guess)
+        memory.path.learn_guess(next(reversed(lookahead.known(name, records)), None) for name in GUESSES)
         for ratio in ratios[:records].tolist():  # one by one, so that sums round as in single checks
-            if ratio == ratio:
-                memory.path += ratio
-                memory.records += 1
+            memory.path.learn_update(ratio)
         if not np.isnan(ratios[:records]).all():
             memory.streak = 0
 
-    until_judged = np.arange(len(ratios)) + memory.records + 1
-    is_judged = (until_judged >= _RECORDS) & (until_judged % _JUDGED == 0) & (memory.path < _LONG_PATH)
+    until_judged = np.arange(len(ratios)) + memory.path.records + 1
+    is_judged = (until_judged >= RECORDS) & (until_judged % JUDGED == 0) & (memory.path.length < LONG_PATH)
     return SkipWindow(count_before_first(is_judged | ((ratios > 0) & (ratios < _STANDSTILL))), learn)
 
 
@@ -169,8 +155,7 @@ def check(context: StepContext, memory: _LearningRateTooLowState) -> Iterator[Fi
         )
         return
     _learn(memory, context.scalar("loss"), context.scalar("learning_rate"))
-    for name in _GUESSES:
-        memory.guess = guess if (guess := context.scalar(name)) is not None else memory.guess
+    memory.path.learn_guess(map(context.scalar, GUESSES))
     ratio = context.typical_update
     yield from _whole_path(context, memory, ratio)
     if np.isnan(ratio) or memory.is_reported:
@@ -191,15 +176,15 @@ def check(context: StepContext, memory: _LearningRateTooLowState) -> Iterator[Fi
                 "limit": _STANDSTILL,
                 "learning_rate": rate,
                 "records": memory.streak,
-                "first_loss": memory.first_loss,
-                "loss": memory.losses.median(),
+                "first_loss": memory.path.first_loss,
+                "loss": memory.path.losses.median(),
             },
             severity="warning",
             first_step=memory.since,
             position=0,
             explanation=f"for {memory.streak} records each step has changed the typical weight matrix by only "
             f"{ratio:.1e} times its norm, at a learning rate of {rate:.3g}; the loss stays at "
-            f"{memory.losses.median():.4g}",
+            f"{memory.path.losses.median():.4g}",
             advice=f"raise the learning rate by about {1e-3 / ratio:.0e} times, towards updates of 0.001 of the "
             "weights; check its unit and its schedule, and that no clipping or loss divisor shrinks the gradient",
             confidence=0.8,
@@ -208,41 +193,31 @@ def check(context: StepContext, memory: _LearningRateTooLowState) -> Iterator[Fi
 
 def _whole_path(context: StepContext, memory: _LearningRateTooLowState, ratio: float) -> Iterator[Finding]:
     """Yield a finding if the weights have hardly moved in the whole run, and the loss has not left that of guessing."""
-    if np.isnan(ratio):
+    path = memory.path
+    path.learn_update(ratio)
+    if np.isnan(ratio) or not path.is_due():
         return
-    memory.path += ratio
-    memory.records += 1
-    if memory.records < _RECORDS or memory.records % _JUDGED or not 0 < memory.path < _LONG_PATH:
-        return
-    loss = memory.losses.median()
-    if not (_is_near_guessing(context, memory, loss) or _is_standing(context, memory, loss)):
+    loss = path.losses.median()
+    if not (path.is_near_guessing(context) or _is_standing(context, memory, loss)):
         return
     if not _is_steady(memory) or context.has_a_surrogate_loss:
         return
-    guessing = f", where guessing gives {memory.guess:.4g}" if memory.guess > 0 else ""
+    guessing = f", where guessing gives {path.guess:.4g}" if path.guess > 0 else ""
     memory.is_reported = True
     yield context.finding(
         ROOT_SITE,
         "update/ratio_to_weight",
-        {"path": memory.path, "records": memory.records, "loss": loss, "first_loss": memory.first_loss},
+        {"path": path.length, "records": path.records, "loss": loss, "first_loss": path.first_loss},
         severity="warning",
         first_step=0,
         position=0,
-        explanation=f"in {memory.records} records the updates of the typical weight matrix sum to {memory.path:.2g} "
-        f"times its norm, and the loss went from {memory.first_loss:.4g} to {loss:.4g}{guessing}; at this pace the "
+        explanation=f"in {path.records} records the updates of the typical weight matrix sum to {path.length:.2g} "
+        f"times its norm, and the loss went from {path.first_loss:.4g} to {loss:.4g}{guessing}; at this pace the "
         "model hardly learns",
         advice="raise the learning rate, towards updates of 0.001 of the weights in a step; check its unit, its "
         "schedule, and that no clipping or loss divisor shrinks the gradient",
         confidence=0.7,
     )
-
-
-def _is_near_guessing(context: StepContext, memory: _LearningRateTooLowState, loss: float) -> bool:
-    """Return whether the loss is near that of guessing, after a short path, or nearer after a longer one."""
-    if memory.path < _PATH:
-        return loss > _NEAR_GUESSING * memory.guess > 0
-    is_long = context.step >= _LONG and memory.path / memory.records * (context.step + 1) < _LONG_PATH
-    return is_long and loss > _AT_GUESSING * memory.guess > 0
 
 
 def _is_standing(context: StepContext, memory: _LearningRateTooLowState, loss: float) -> bool:
@@ -252,23 +227,22 @@ def _is_standing(context: StepContext, memory: _LearningRateTooLowState, loss: f
     """
     kind = context.kind
     is_plain = kind.name not in _STANDING_KINDS and not kind.is_fine_tuning
-    slack = max(_UNMOVED * abs(memory.first_loss), _NOISES * memory.losses.noise())
-    return is_plain and memory.path < _SHORT_PATH and abs(loss - memory.first_loss) < slack
+    path = memory.path
+    slack = max(_UNMOVED * abs(path.first_loss), _NOISES * path.losses.noise())
+    return is_plain and path.length < _SHORT_PATH and abs(loss - path.first_loss) < slack
 
 
 def _learn(memory: _LearningRateTooLowState, loss: float | None, rate: float | None) -> None:
-    if loss is not None:
-        memory.losses.add(loss)
-        if np.isnan(memory.first_loss):
-            memory.first_loss = loss
+    memory.path.learn_loss(loss)
     if rate is not None:
         memory.rates.add(rate)
         memory.highest_rate = max(memory.highest_rate, rate)
 
 
 def _is_unmoved(memory: _LearningRateTooLowState) -> bool:
-    slack = max(_SAME * abs(memory.first_loss), _NOISES * memory.losses.noise())
-    return abs(memory.losses.median() - memory.first_loss) < slack
+    path = memory.path
+    slack = max(_SAME * abs(path.first_loss), _NOISES * path.losses.noise())
+    return abs(path.losses.median() - path.first_loss) < slack
 
 
 def _is_steady(memory: _LearningRateTooLowState) -> bool:

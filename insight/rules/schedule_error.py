@@ -9,7 +9,9 @@ from math import cos, isfinite, pi
 from ...storage import ROOT_SITE, Event, Finding
 from ..context.step_context import StepContext
 from ..indicators.ended_schedules import ended_schedules
-from ..recording import Recording
+from ..indicators.slow_path import GUESSES, SlowPath
+from ..indicators.stepped_warm_up import SteppedWarmUp
+from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
 
 _STEPS = range(120)
@@ -48,6 +50,8 @@ class _ScheduleErrorState:
     reported: set[str] = field(default_factory=set)
     step: int = -1
     distance: int = 1
+    path: SlowPath = field(default_factory=SlowPath)
+    warm_up: SteppedWarmUp = field(default_factory=SteppedWarmUp)
 
     def learn_step(self, step: int) -> None:
         """Begin the newest rates anew where records are thinned: changes over other distances cannot be compared."""
@@ -72,6 +76,16 @@ class _ScheduleErrorState:
         Recording({"scalar/learning_rate": tuple(0.1 * 0.99 ** (step + step // 20) for step in _STEPS)}),
         # stepped by a callback, and every second time by the loop as well
         Recording({"scalar/learning_rate": tuple(_COSINE[(3 * step + 1) // 2] for step in range(70))}),
+        # a warm-up that counts batches, stepped once an epoch of 50
+        Recording(
+            {
+                "scalar/loss": 2.3,
+                "scalar/target/entropy": 2.3,
+                "scalar/learning_rate": tuple(1e-5 * (1 + step // 50) for step in range(170)),
+                "one.weight update/ratio_to_weight": 1e-4,
+            },
+            chain("one:Dense"),
+        ),
         # it has come to its end
         Recording({"scalar/learning_rate": (0.1, 0.05, *(0.0,) * 9)}),
         # a decay meant for epochs, stepped every batch
@@ -90,6 +104,16 @@ class _ScheduleErrorState:
         ),
     ),
     silent_on=(
+        # a warm-up over epochs, in which the model learns
+        Recording(
+            {
+                "scalar/loss": tuple(2.3 - 0.01 * step for step in range(170)),
+                "scalar/target/entropy": 2.3,
+                "scalar/learning_rate": tuple(1e-3 * (1 + step // 50) for step in range(170)),
+                "one.weight update/ratio_to_weight": 2e-3,
+            },
+            chain("one:Dense"),
+        ),
         Recording({"scalar/learning_rate": 0.1}, steps=60),
         Recording(
             {"scalar/learning_rate": 0.1},
@@ -109,7 +133,8 @@ def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding
     """Report a learning rate that no intended schedule would produce.
 
     The rule fires when the rate is negative or not finite, restarts in the middle of its curve, changes twice as much
-    at regular intervals, or ends far too early.
+    at regular intervals, or ends far too early; and when it rises at intervals of ten steps or more while the model
+    hardly learns, by the measure of `learning-rate-too-low`, as a warm-up does that is stepped once an epoch.
 
     Intended schedules stay silent: warm restarts begin at the bottom of the curve, where it is flat or below a tenth of
     its highest (Loshchilov and Hutter 2017, arXiv:1608.03983), and decay by steps is level between the steps. A rate
@@ -126,6 +151,9 @@ def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding
     rate, loss = context.scalar("learning_rate"), context.scalar("loss")
     if loss is not None and len(memory.losses) < _FIRST_LOSSES:
         memory.losses.append(loss)
+    memory.path.learn_loss(loss)
+    memory.path.learn_guess(map(context.scalar, GUESSES))
+    memory.path.learn_update(context.typical_update)
     yield from _at_the_end(context, memory, rate or 0.0)
     if rate is None:
         return
@@ -136,6 +164,7 @@ def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding
         )
         return
     memory.learn_step(context.step)
+    yield from _hardly_begun(context, memory, rate)
     yield from _restart(context, memory, rate)
     if memory.rates.count(rate) == len(memory.rates):  # nothing changes
         memory.alternates = 0
@@ -151,10 +180,28 @@ def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding
     memory.seen += 1
 
 
+def _hardly_begun(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
+    """Yield a finding for a rate that rises once an epoch, if by now the model has hardly learned."""
+    warm_up, path = memory.warm_up, memory.path
+    warm_up.learn(context.step, rate)
+    if not (warm_up.is_one and path.is_due() and path.is_near_guessing(context)) or context.has_a_surrogate_loss:
+        return
+    words = (
+        f"the rate has risen {warm_up.rises} times, {warm_up.apart:.0f} steps apart or more, from {warm_up.first:.4g} "
+        f"to {rate:.4g}; meanwhile the updates sum to {path.length:.2g} times the norm of the typical weight matrix, "
+        f"and the loss, {path.losses.median():.4g}, is near that of guessing, {path.guess:.4g}"
+    )
+    evidence = {"learning_rate": rate, "first_rate": warm_up.first, "rises": warm_up.rises, "path": path.length}
+    advice = "step a warm-up that counts batches after every step of the optimizer, not once an epoch"
+    yield from _once(context, memory, "warm-up", evidence, words, advice, first_step=0)
+
+
 def _at_the_end(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
     for event in context.events("schedule"):
         highest, losses = max(memory.highest, rate), tuple(memory.losses)
         for found in ended_schedules(event, steps=event.step, highest=highest, first_losses=losses):
+            if "warm-up" in memory.reported and not found.is_certain:
+                continue  # the question would take the place of what is known
             yield context.finding(
                 ROOT_SITE,
                 "scalar/learning_rate",
