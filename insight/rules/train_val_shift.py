@@ -10,7 +10,7 @@ from ...storage import ROOT_SITE, Finding
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
 from ..indicators.executable_checks import refutation, refuted, refuting_event
-from ..indicators.policy_training import SelfMadeData, small_evaluations
+from ..indicators.policy_training import SelfMadeData
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..running_statistics import Window
@@ -21,6 +21,8 @@ _NUMBERS = "names_have_one_number"
 #: Our choice: augmentation alone moved means by up to 0.2 and spreads by 1.2.
 _MOVED, _STRETCHED, _STRANGE = 0.5, 1.6, 8.0
 _FEWEST, _LASTING = 5, 2
+#: The scalar of trainings whose first input is ids.
+_TOKENS = "batch/tokens"
 _HALF = 0.5
 #: Times those limits; beyond this one evaluation is enough.
 _FAR = 3.0
@@ -28,11 +30,18 @@ _FAR = 3.0
 
 @dataclass(slots=True)
 class _TrainValShiftState:
-    """Means and spreads of the training batches, and how many evaluations in a row were shifted."""
+    """Means and spreads of the training batches, and how many evaluations in a row were shifted.
+
+    Attributes:
+        size: Elements of the largest forward of the newest training batch.
+        has_tokens: Whether the first input is ids, whose means say nothing.
+    """
 
     means: Window = field(default_factory=lambda: Window(32))
     spreads: Window = field(default_factory=lambda: Window(32))
     self_made: SelfMadeData = field(default_factory=SelfMadeData)
+    size: float = 0.0
+    has_tokens: bool = False
     streak: int = 0
     since: int = 0
     is_reported: bool = False
@@ -58,10 +67,13 @@ def _skip_window(lookahead: Lookahead, memory: _TrainValShiftState) -> SkipWindo
         return SkipWindow(lookahead.until("batch/eval"), memory.self_made.pass_by)
     if table is None or ROOT_SITE not in table.rows.sites or means is None or spreads is None:
         return None
-    row = table.rows.sites.index(ROOT_SITE)
+    row, sizes = table.rows.sites.index(ROOT_SITE), lookahead.sure("batch", "size")
 
     def learn(records: int) -> None:
         memory.self_made.pass_by(records)
+        memory.has_tokens |= any(True for _ in lookahead.known(_TOKENS, records))
+        for size in np.fmax.reduce(sizes[:records], axis=1, initial=0.0).tolist():
+            memory.size = size or memory.size
         for mean, spread in zip(means[:records, row].tolist(), spreads[:records, row].tolist(), strict=True):
             if isfinite(mean) and isfinite(spread):
                 memory.means.add(mean)
@@ -89,6 +101,16 @@ def _skip_window(lookahead: Lookahead, memory: _TrainValShiftState) -> SkipWindo
     silent_on=(
         Recording(_both((0.0, 1.0), (0.05, 0.95)), _MODEL),
         Recording(_both((0.5, 0.25), (0.52, 0.26)), _MODEL),
+        # ids, and a sequence that is begun with one token between two recorded steps
+        Recording({**_both((40.0, 20.0), (3.0, 0.0)), "scalar/batch/tokens": 256.0}, _MODEL),
+        Recording(
+            {
+                **_both((0.0, 1.0), (1.5, 1.0)),
+                " batch/size": tuple(None if step % 5 == 4 else 320.0 for step in range(30)),
+                " batch/eval/size": tuple(10.0 if step % 5 == 4 else None for step in range(30)),
+            },
+            _MODEL,
+        ),
     ),
 )
 def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding]:
@@ -97,8 +119,8 @@ def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding
     The rule fires when, in two evaluations in a row, the mean of the input is half a standard deviation off, or its
     spread by 1.6 times; or in one evaluation by three times as much. It compares with the median of the newest 32
     training batches and requires 8 of the deviations between them, so small batches do not count as a shift. A policy's
-    own answers, and forwards of less than half a batch, are no validation. Only first and second moments are compared,
-    so a shift that keeps both is not seen. Apply the same preprocessing to both.
+    own answers, and forwards of less than half a batch, are no validation, and means of ids say nothing. Only first
+    and second moments are compared, so a shift that keeps both is not seen. Apply the same preprocessing to both.
 
     As the first evaluation begins, variables that are called `train...` and `test...` are compared: where both hold a
     vocabulary or an index of classes under one name, a name must have one number in both.
@@ -118,7 +140,8 @@ def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding
     if training is not None:
         memory.means.add(training[0])
         memory.spreads.add(training[1])
-    if evaluation is None or memory.self_made.is_self_made or _is_small(context):
+    _learn_inputs(context, memory)
+    if evaluation is None or memory.self_made.is_self_made or memory.has_tokens or _is_small(context, memory):
         return
     if len(memory.means) < _FEWEST or memory.is_reported or context.has_a_surrogate_loss:
         return
@@ -155,12 +178,17 @@ def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding
     )
 
 
-def _is_small(context: StepContext) -> bool:
-    """Return whether all forwards without gradients had less than half of the training batch, as where a model acts."""
-    trained, evaluated = context.table("batch"), context.table("batch/eval")
-    if trained is None or evaluated is None or not small_evaluations(context):
-        return False
-    return bool(evaluated.there("size").max(initial=0.0) < _HALF * trained.there("size").max(initial=0.0))
+def _learn_inputs(context: StepContext, memory: _TrainValShiftState) -> None:
+    trained = context.table("batch")
+    if trained is not None:
+        memory.size = float(trained.there("size").max(initial=0.0)) or memory.size
+    memory.has_tokens |= context.scalar(_TOKENS) is not None
+
+
+def _is_small(context: StepContext, memory: _TrainValShiftState) -> bool:
+    """Return whether all forwards without gradients had less than half of a training batch, as where a model acts."""
+    evaluated = context.table("batch/eval")
+    return evaluated is not None and bool(evaluated.there("size").max(initial=0.0) < _HALF * memory.size)
 
 
 def _row(table: Table | None) -> tuple[float, float] | None:

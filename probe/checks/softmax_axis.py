@@ -72,10 +72,18 @@ def _softmax_behind(node: Any) -> Any | None:
     for _ in range(_DEEPEST):
         if node is None or node.name() in ("SoftmaxBackward0", "LogSoftmaxBackward0"):
             return node
-        if not node.name().startswith(_BETWEEN) or not node.next_functions:
+        if not (node.name().startswith(_BETWEEN) or _takes_rows(node)) or not node.next_functions:
             return None
         node = next((before for before, _ in node.next_functions if before is not None), None)
     return None
+
+
+def _takes_rows(node: Any) -> bool:
+    """Return whether a node takes some of the rows, as where only some nodes of a graph have labels."""
+    name = node.name()
+    if name == "IndexBackward0":
+        return len(node._saved_indices) == 1
+    return name in ("IndexSelectBackward0", "SliceBackward0") and int(node._saved_dim) == 0
 
 
 def _chosen(node: Any) -> list[tuple[Any, int]]:

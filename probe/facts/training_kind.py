@@ -110,7 +110,8 @@ def _of_reinforcement(facts: KindFacts) -> tuple[str, str] | None:
         return "policy", "the log-probability of a choice is weighed by a number outside of the graph"
     if "logsigmoid" in facts.functions and not facts.losses:
         return "preference", "a log-sigmoid of differences is differentiated"
-    if facts.losses & _OF_NUMBERS and (facts.takes_choices or acts or facts.has_environment):
+    acts_on_values = facts.has_environment or (acts and facts.judges)
+    if facts.losses & _OF_NUMBERS and (facts.takes_choices or acts_on_values):
         what = "picked entries of the output" if facts.takes_choices else "a model that acts between its steps"
         return "value", f"a loss of numbers is given {what}"
     is_of_numbers = bool(facts.losses) and facts.losses <= _OF_NUMBERS and facts.judges and not facts.constants

@@ -33,6 +33,8 @@ _SAMPLED, _MEAN_ERROR, _STD_ERROR = 4096, 0.375, 0.27
 _FEWEST: Final = 256
 
 
+#: Standard errors up to which the product of neighbours is none. Our choice.
+_NEIGHBOURS: Final = 5.0
 #: Attributes of a distribution that a model may have made.
 _PARAMETERS: Final = ("logits", "probs", "loc", "scale")
 _Arguments = ParamSpec("_Arguments")
@@ -135,7 +137,8 @@ class TorchKind:
         if same_shape and sample.numel() >= _FEWEST and input_.shape == target.shape:
             is_centred = abs(float(sample.mean())) < _MEAN_ERROR * (_FEWEST / sample.numel()) ** 0.5
             is_unit = abs(float(sample.std()) - 1.0) < _STD_ERROR * (_FEWEST / sample.numel()) ** 0.5
-            facts.target_is_noise |= is_centred and is_unit and low < -1.5 < 1.5 < high
+            is_normal = is_centred and is_unit and low < -1.5 < 1.5 < high
+            facts.target_is_noise = facts.target_is_noise or (is_normal and _has_no_neighbours(target.detach()))
 
     @_safely
     def backward_begins(self, root: Any) -> None:
@@ -233,8 +236,19 @@ class TorchKind:
 
 def _is_whole(tensor: Any) -> bool:
     """Return whether the tensor is data, and all that its memory holds: no slice of more."""
-    bytes_held = tensor.untyped_storage().nbytes()
-    return tensor.is_leaf and bool(tensor.numel() * tensor.element_size() == bytes_held)
+    if not tensor.is_leaf or tensor.layout is not torch.strided:
+        return bool(tensor.is_leaf)  # a sparse one has no memory of its own to be a part of
+    return bool(tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes())
+
+
+def _has_no_neighbours(values: Any) -> bool:
+    """Return whether standardised values tell nothing of those beside them, along any axis but that of the samples."""
+    some = values[: max(1, _SAMPLED // max(1, values[0].numel()))].float()
+    for axis in range(1, some.dim()):
+        products = some.narrow(axis, 1, some.shape[axis] - 1) * some.narrow(axis, 0, some.shape[axis] - 1)
+        if products.numel() and abs(float(products.mean())) > _NEIGHBOURS / products.numel() ** 0.5:
+            return False
+    return True
 
 
 def _is_a_permutation(target: Any, rows: int) -> bool:

@@ -17,7 +17,7 @@ FACTS = {
     "diffusion": KindFacts(steps=3, losses={"mse_loss"}, target_is_noise=True),
     "flow": KindFacts(steps=3, fitted={"Normal"}),
     "policy": KindFacts(steps=3, drawn={"Categorical"}, scored={"Categorical"}),
-    "value": KindFacts(steps=8, losses={"mse_loss"}, acting=6),
+    "value": KindFacts(steps=8, losses={"mse_loss"}, acting=6, judges=True),
     "preference": KindFacts(steps=3, functions={"logsigmoid"}),
     "contrastive": KindFacts(steps=3, losses={"cross_entropy"}, is_square=True),
     "meta": KindFacts(steps=3, losses={"mse_loss"}, differentiates_steps=True),
@@ -146,6 +146,53 @@ def test_a_script_is_recognised_whatever_its_spelling(tmp_path, name):
     assert f"kind: {KINDS[name]}" in diagnose(store, run).to_text()
 
 
+SERIES = """
+class Forecast(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = net(48, 48)
+    def forward(self, x, marks):
+        return self.inner(x) + 0.0 * marks.mean()
+model = Forecast()
+optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+times = torch.arange(4096.0)
+series = torch.sin(times / 7) + torch.sin(times / 31)
+series = (series - series.mean()) / series.std()
+for step in range(12):
+    at = torch.arange(64)[:, None] * 53 + torch.arange(96) + step
+    window = series[at]
+    descend(mse_loss(model(window[:, :48], at[:, :48] / 4096.0), window[:, 48:]))
+"""
+GRAPH = """
+class Graph(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 3)
+    def forward(self, x, edges):
+        return torch.sparse.mm(edges, self.inner(x)).log_softmax(1)
+model = Graph()
+optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+x, labels = torch.randn(20, 4), torch.arange(20) % 3
+edges = torch.eye(20).to_sparse()
+for step in range(12):
+    descend(nn.functional.nll_loss(model(x, edges)[:12], labels[:12]))
+"""
+
+
+def test_standardised_series_are_no_noise(tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    store, run = record(tmp_path, SERIES)
+    assert kind_of_events(store.events(run, kind="training_kind")).name == "regression"
+
+
+def test_a_sparse_matrix_is_given_whole(tmp_path, capsys):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    store, run = record(tmp_path, GRAPH)
+    found = kind_of_events(store.events(run, kind="training_kind"))
+    assert (found.name, found.is_full_batch) == ("classification", True)
+    assert "Traceback" not in capsys.readouterr().err
+
+
 WHOLE = ONE.format(i=4, o=1).replace("for", "x, y = torch.randn(8, 4), torch.randn(8, 1)\nfor")
 SLICE = WHOLE.replace("torch.randn(8, 4)", "torch.randn(64, 4)[:8]")
 LOADED = WHOLE.replace(
@@ -183,3 +230,7 @@ def test_the_configuration_has_the_last_word(tmp_path):
 )
 def test_a_critic_that_is_fitted_to_numbers_is_no_opponent(facts, name):
     assert recognised(KindFacts(**{"steps": 3, "losses": {"mse_loss"}, "is_entangled": True, **facts})).name == name
+
+
+def test_a_regression_that_is_evaluated_on_a_few_samples_in_each_step_is_none_of_values():
+    assert recognised(KindFacts(steps=8, losses={"mse_loss"}, acting=8)).name == "regression"

@@ -39,6 +39,16 @@ def test_the_axis_before_a_loss_of_labels(dim, outcome):
     assert [_result(make) for make in (nll, logarithm, picked, shares)] == [outcome] * 4
 
 
+@pytest.mark.parametrize(("dim", "outcome"), [(1, "held"), (0, "broken")])
+@pytest.mark.parametrize("rows", [torch.tensor([0, 2, 3, 7]), torch.arange(12) % 3 == 0, slice(4)], ids=str)
+def test_the_nodes_of_a_graph_that_have_labels(dim, outcome, rows):
+    def loss(logits):
+        given = logits.log_softmax(dim)[rows]
+        return given, functional.nll_loss(given, _LABELS[rows])
+
+    assert _result(loss) == outcome
+
+
 @pytest.mark.parametrize(("dim", "outcome"), [(-1, "held"), (1, "broken"), (0, "broken")])
 def test_rows_that_were_joined(dim, outcome):
     def loss(logits):
