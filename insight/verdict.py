@@ -38,6 +38,19 @@ _MEMORISED: Final = (
     "whether the labels belong to their inputs: at first the model learned nothing of them, and later it may have "
     "memorised them"
 )
+#: Checks that read the program's text. They hold where it has nothing of their kind, so one line tells of them.
+_OF_TEXT: Final = frozenset(
+    {
+        "values_are_read",
+        "losses_fit_their_names",
+        "pretrained_values_are_trained",
+        "values_fit_their_names",
+        "arrays_keep_one_order",
+        "arrays_are_flattened_in_one_order",
+        "results_are_used",
+    }
+)
+_READ: Final = "read: the program's text, without a finding (values never read, formulas, orders, results that are dropped)"
 #: Checks and reasons that are listed (our choice: a terminal shows them in one screen).
 _LISTED: Final = 12
 
@@ -169,7 +182,9 @@ def _judged(findings: tuple[Finding, ...], facts: RunFacts) -> Judgement:
     if gaps:
         return Judgement(reasons=gaps)
     learned, held = _learned(facts), [check for check in facts.checks.values() if _is_a_reason(check)]
-    reasons = (*((learned,) if learned else ()), *(f"checked: {check.claim}" for check in held[:_LISTED]))
+    run = [f"checked: {check.claim}" for check in held if check.name not in _OF_TEXT]
+    read = [_READ] if len(run) < len(held) else []
+    reasons = (*((learned,) if learned else ()), *run[:_LISTED], *read)
     doubts = (_MEMORISED,) if not facts.has_validation and any(map(_was_doubted, findings)) else ()
     is_whole = not facts.unseen and not any(check.outcome == "broken" for check in facts.checks.values())
     words: Words = "healthy" if learned and is_whole and not doubts else "no fault found"
