@@ -50,7 +50,7 @@ _OF_TEXT: Final = frozenset(
         "results_are_used",
     }
 )
-_READ: Final = "read: the program's text, without a finding (values never read, formulas, orders, results that are dropped)"
+_READ: Final = "read: the program's text, without a finding (values never read, formulas, orders, dropped results)"
 #: Checks and reasons that are listed (our choice: a terminal shows them in one screen).
 _LISTED: Final = 12
 
