@@ -28,6 +28,15 @@ def _tried(*outcomes: str) -> Recording:
     return Recording(structure=_MODEL, events=tuple(events), steps=len(outcomes))
 
 
+def _several() -> Recording:
+    tried = [(step, name) for step in range(2) for name in ("marks", "decoder", "decoder_marks")]
+    events = (
+        replace(event := refuting_event(_CHECK, "", occasion=step + 1), step=step, data={**event.data, "subject": name})
+        for step, name in tried
+    )
+    return Recording(structure=_MODEL, events=tuple(events), steps=2)
+
+
 def _constant(noise: float) -> Recording:
     words = "t (64,) is 0 for every sample, in the batches of two steps"
     return Recording(structure=_MODEL, events=(refuting_event(_VARIES, words, noise=noise, value=0.0),))
@@ -57,6 +66,7 @@ class _IgnoredInputState:
     fires_on=(
         Recording(structure=_MODEL, events=(refuting_event(_ORDER, "with the positions of ids in reverse order"),)),
         _tried("broken", "broken"),
+        _several(),
         Recording(structure=_MODEL, events=(_HALF,)),
         _constant(1.0),
     ),
@@ -77,7 +87,8 @@ def check(context: StepContext, memory: _IgnoredInputState) -> Iterator[Finding]
 
     An input that has one value for all samples of two batches tells the model nothing. Where the target is noise, a
     number beside the noisy input is the noise level or the time step, and a constant is a warning. A number of another
-    kind, a channel of images and a column of zeros may be meant: there the rule asks.
+    kind, a channel of images and a column of zeros may be meant: there the rule asks, and where several inputs are not
+    used: a library's models may share one interface.
     """
     for event in refuted(context, _VARIES):
         yield _of_a_constant(context, event)
@@ -102,21 +113,36 @@ def check(context: StepContext, memory: _IgnoredInputState) -> Iterator[Finding]
             advice="look for a slice or split with wrong bounds, and for one variable where another is meant",
             severity="warning",
         )
+    yield from _unused(context, memory)
+
+
+def _unused(context: StepContext, memory: _IgnoredInputState) -> Iterator[Finding]:
+    """Yield a finding for the input that no output depends on; several of them are a question."""
+    ignored: dict[str, list[Event]] = {}
     for event in refuted(context, _CHECK):
         tried = (event.site, str(event.data.get("subject")))
         if number(event, "occasion") < _SECOND:
             memory.tried.add(tried)
-        if number(event, "occasion") < _SECOND or tried not in memory.tried:
-            continue
-        yield refutation(
+        elif tried in memory.tried:
+            ignored.setdefault(event.site, []).append(event)
+    for events in ignored.values():
+        names = [str(event.data.get("subject")) for event in events]
+        found = refutation(
             context,
-            event,
-            consequence=f"the model does not use {event.data.get('subject')}",
+            events[0],
+            consequence=f"the model does not use {names[0]}",
             advice="follow the input through the model's forward: look for a variable that is overwritten or never "
             "read, a projection whose weight stays zero, and an argument passed under another name; if the input is "
             "not meant to be used, do not pass it",
             severity="warning",
         )
+        if len(names) > 1:
+            words = (
+                f"with other values of {', '.join(names[:-1])} or {names[-1]} every element of the output is the same; "
+                "does the model take them for the sake of an interface that it shares with others?"
+            )
+            found = replace(found, severity="info", confidence=0.5, explanation=words)
+        yield found
 
 
 def _of_a_constant(context: StepContext, event: Event) -> Finding:
