@@ -30,6 +30,16 @@ def _coded(outcome: str) -> Recording:
     return Recording(structure=_MODEL, events=(refuting_event(_CODES, words, outcome=outcome, furthest=0.004),))
 
 
+_ALIKE = (
+    "in self-supervised training check the stop-gradient, the predictor and the negatives; in a GAN the generator's loss; "
+    "else look for the layer after which all samples are alike, and for a loss whose best answer is a constant"
+)
+_ACTING = (
+    "check the sign of the actor's loss: one that lowers what its critic promises drives all actions to a bound; then the "
+    "scale of its inputs and rewards, and its exploration"
+)
+
+
 @rule(
     "collapsed-output",
     needs=("record",),
@@ -78,9 +88,7 @@ def check(context: StepContext, memory: set[str]) -> Iterator[Finding]:
             context,
             event,
             consequence="the model has collapsed to one answer",
-            advice="in self-supervised training check the stop-gradient, the predictor and the negatives; in a GAN the "
-            "generator's loss; else look for the layer after which all samples are alike, and for a loss whose best "
-            "answer is a constant",
+            advice=_ACTING if context.kind.name in ("policy", "value") else _ALIKE,
             severity="warning",
             confidence=0.9,
         )
