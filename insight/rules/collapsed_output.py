@@ -31,12 +31,12 @@ def _coded(outcome: str) -> Recording:
 
 
 _ALIKE = (
-    "in self-supervised training check the stop-gradient, the predictor and the negatives; in a GAN the generator's loss; "
-    "else look for the layer after which all samples are alike, and for a loss whose best answer is a constant"
+    "in self-supervised training check the stop-gradient, the predictor and the negatives; in a GAN the generator's "
+    "loss; else look for the layer after which all samples are alike, and for a loss whose best answer is a constant"
 )
 _ACTING = (
-    "check the sign of the actor's loss: one that lowers what its critic promises drives all actions to a bound; then the "
-    "scale of its inputs and rewards, and its exploration"
+    "check the sign of the actor's loss: one that lowers what its critic promises drives all actions to a bound; then "
+    "the scale of its inputs and rewards, and its exploration"
 )
 
 
