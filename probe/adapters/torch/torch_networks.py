@@ -15,10 +15,11 @@ from weakref import WeakSet
 import torch
 from torch.optim import Optimizer
 
+from ...frame_variables import keeps_locals
 from ...guard import Guard
 from .process_objects import objects_of
 from .torch_patches import PatchedFunctions, report
-from .torch_variables import TORCH, is_the_scripts, keeps_locals, script_frames, variables_of
+from .torch_variables import TORCH, is_the_scripts, script_frames, variables_of
 
 #: How deep attributes and collections are looked through, and how many objects at most. Our choice: enough for
 #: `trainer.agents["left"].actor`.

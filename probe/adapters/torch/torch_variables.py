@@ -10,6 +10,7 @@ from typing import Final
 import torch
 
 from ....storage.code_places import OUR_FILES
+from ...frame_variables import variables_of_function
 
 #: The folder of torch.
 TORCH: Final = f"{Path(torch.__file__).parent}{os.sep}"
@@ -44,18 +45,10 @@ def script_frames() -> list[FrameType]:
 
 
 def variables_of(frame: FrameType) -> dict[str, object]:
-    """Return the variables of the script that the frame sees: of its module, and its own.
-
-    Reading the variables of a function keeps them alive until it returns; a module's are read as they are.
-    """
+    """Return the variables of the script that the frame sees: of its module, and its own."""
     scope = frame.f_globals if frame.f_code.co_filename == frame.f_globals.get("__file__") else {}
-    own = {} if frame.f_code.co_name == "<module>" or keeps_locals(frame) else dict(frame.f_locals)
+    own = variables_of_function(frame)
     return {**scope, **own} if is_the_scripts(frame) else own
-
-
-def keeps_locals(frame: FrameType) -> bool:
-    """Return whether the function may keep what `locals()` gave it, a dictionary that reading would fill anew."""
-    return sys.version_info < (3, 13) and not {"locals", "vars"}.isdisjoint(frame.f_code.co_names)
 
 
 def is_the_scripts(frame: FrameType) -> bool:

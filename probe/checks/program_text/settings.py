@@ -10,6 +10,7 @@ from functools import cached_property
 from types import FrameType, ModuleType
 from typing import Any, Final
 
+from ...frame_variables import variables_of_function
 from .bindings import LOOPS, Function, argument_of, called, given_to, lines_of, names_given, parameters_of
 
 #: What a setting may be; nothing of it is the program's own code.
@@ -99,6 +100,7 @@ class Settings:
         for path, tree in trees.items():
             for node, scope in walk(tree, Scope(path)):
                 self._note(node, scope)
+        self._locals = {id(frame): variables_of_function(frame) for frames in running.values() for frame in frames}
         self._lasting = self._frames_that_last()
         self._objects: dict[str, dict[int, Any]] = {}
         for names in self._places():
@@ -119,7 +121,7 @@ class Settings:
         return found
 
     def _places(self) -> list[Mapping[str, Any]]:
-        return [*self._globals.values(), *(frame.f_locals for frames in self._running.values() for frame in frames)]
+        return [*self._globals.values(), *self._locals.values()]
 
     def _note(self, node: ast.AST, scope: Scope) -> None:
         if isinstance(node, _Owner):
@@ -282,8 +284,8 @@ class Settings:
         """Return what a name is in a function that runs until the training ends, or the only object of that name."""
         frames = [frame for frame in self._running.get(scope.path, ()) if _is_of(frame, function)]
         is_lasting = len(frames) == 1 and (id(frames[0]) in self._lasting or self._runs_once(function))
-        if is_lasting and name in frames[0].f_locals:
-            return frames[0].f_locals[name]
+        if is_lasting and name in self._locals[id(frames[0])]:
+            return self._locals[id(frames[0])][name]
         objects = list(self._objects.get(name, {}).values())
         if not objects or name in ("self", "cls"):
             raise Unknown
