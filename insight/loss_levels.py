@@ -60,14 +60,14 @@ class LossLevels:
         return f"from {self.first:.4g} to {newest}{usual}"
 
 
-def stored_levels(store: Store, run: str, metric: str) -> LossLevels:
+def stored_levels(store: Store, run: str, metric: str, *, rank: int = 0) -> LossLevels:
     """Return the levels of a stored series of the whole model, `scalar/loss`; unthinned at both ends."""
-    drawn = store.series(run, ROOT_SITE, metric, limit=2 * _NEWEST)
+    drawn = store.series(run, ROOT_SITE, metric, rank=rank, limit=2 * _NEWEST)
     if not drawn.total:
         return LossLevels()
     steps = drawn.steps.tolist()
     ends = []
     for first, last in ((steps[0], steps[0] + 2 * _NEWEST), (max(steps[-1] - 10 * _NEWEST, 0), steps[-1])):
-        values = store.series(run, ROOT_SITE, metric, first=first, last=last).values.tolist()
+        values = store.series(run, ROOT_SITE, metric, rank=rank, first=first, last=last).values.tolist()
         ends.append([value for value in values if isfinite(value)])
     return LossLevels(next(iter(ends[0]), nan), ends[1][-_NEWEST:], drawn.total)

@@ -260,34 +260,37 @@ def _next_command(judged: Judgement, facts: RunFacts) -> str:
 
 
 def stored_facts(store: Store, run: str) -> RunFacts:
-    """Return the facts of a stored run, from its series and events alone; costs as much as drawing one line.
+    """Return the facts of a stored run, of its first rank, from its series and events; as dear as drawing one line.
 
     Raises:
         RunNotFound: None or several runs answer to it.
     """
     described = store.find_run(run)
-    facts = RunFacts(described.state, described.last_step, optimizers=len(store.structure(described.id).optimizers))
-    names = store.metrics(described.id)
+    run, rank = described.id, min(described.ranks, default=0)
+    optimizers = len(store.structure(run, rank=rank).optimizers)
+    facts = RunFacts(described.state, described.last_step, optimizers=optimizers)
+    names = store.metrics(run, rank=rank)
     facts.has_validation = any(name.startswith("scalar/validation/") for name in names)
     for kind in ("loss_input", "accumulation", "check", "exchange", "later_training", "learners"):
-        for event in store.events(described.id, kind=kind):
+        for event in store.events(run, rank=rank, kind=kind):
             facts.learn_event(event)
-    facts.loss = stored_levels(store, described.id, "scalar/loss")
-    facts.learners = {name: stored_levels(store, described.id, f"scalar/{name}/loss") for name in facts.learners}
-    for entropy in store.series(described.id, ROOT_SITE, "scalar/target/entropy").values[-1:].tolist():
+    facts.loss = stored_levels(store, run, "scalar/loss", rank=rank)
+    learners = {name: stored_levels(store, run, f"scalar/{name}/loss", rank=rank) for name in facts.learners}
+    facts.learners = learners
+    for entropy in store.series(run, ROOT_SITE, "scalar/target/entropy", rank=rank).values[-1:].tolist():
         facts.known.learn_entropy(entropy)
-    facts.seen = {"scalar/loss": facts.loss.count, **_records(store, described.id, names)}
+    facts.seen = {"scalar/loss": facts.loss.count, **_records(store, run, names, rank)}
     return facts
 
 
-def _records(store: Store, run: str, names: tuple[str, ...]) -> dict[str, int]:
+def _records(store: Store, run: str, names: tuple[str, ...], rank: int) -> dict[str, int]:
     """Return how many records carried each subject, by the parameter that has most."""
     found = {}
     for subject, metric in _COUNTED.items():
         if metric not in names:
             continue
-        sites = [item.site for item in store.structure(run).parameters if item.requires_grad]
-        counts = [store.series(run, site, metric, limit=2).total for site in (*sites[:2], *sites[-2:])]
+        sites = [item.site for item in store.structure(run, rank=rank).parameters if item.requires_grad]
+        counts = [store.series(run, site, metric, rank=rank, limit=2).total for site in (*sites[:2], *sites[-2:])]
         found[subject] = max(counts, default=0)
     return found
 

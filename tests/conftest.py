@@ -133,7 +133,7 @@ def _a_process_of_its_own() -> Iterator[None]:
 POSTGRES = os.environ.get("MINDSCOPE_TEST_POSTGRES", "postgresql+psycopg://postgres@127.0.0.1:5432/test")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def postgres_url() -> Iterator[str]:
     """A schema of its own in a PostgreSQL that answers, dropped afterwards."""
     sqlalchemy = pytest.importorskip("sqlalchemy")

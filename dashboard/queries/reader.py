@@ -212,10 +212,18 @@ class Reader:
         )
 
     def scalar(
-        self, run: str, name: str, *, first: int | None = None, last: int | None = None, limit: int = 1000
+        self,
+        run: str,
+        name: str,
+        *,
+        rank: int = 0,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int = 1000,
     ) -> Series:
-        """Return one scalar of the run."""
-        return self.series(run, ROOT_SITE, metric_name("scalar", name), first=first, last=last, limit=limit)
+        """Return one scalar of a rank of the run."""
+        metric = metric_name("scalar", name)
+        return self.series(run, ROOT_SITE, metric, rank=rank, first=first, last=last, limit=limit)
 
     def matrix(
         self, run: str, metric: str, *, first: int | None = None, last: int | None = None, maps: int = 1

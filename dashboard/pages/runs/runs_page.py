@@ -25,9 +25,9 @@ from .run_actions import RunsIds, connect_actions, run_actions, spell_tags
 _SPARK_POINTS: Final = 48
 
 
-def spark(reader: Reader, run: str) -> tuple[float | None, ...]:
-    """Return the loss in a few points; None where it was not finite."""
-    values = reader.scalar(run, "loss", limit=_SPARK_POINTS).values
+def spark(reader: Reader, run: Run) -> tuple[float | None, ...]:
+    """Return the loss of the first rank in a few points; None where it was not finite."""
+    values = reader.scalar(run.id, "loss", rank=min(run.ranks, default=0), limit=_SPARK_POINTS).values
     return tuple(value if np.isfinite(value) else None for value in values.tolist())
 
 
@@ -88,7 +88,7 @@ def row_of(reader: Reader, run: Run, now: float) -> GridRow:
         "severity": first.severity if first else "",
         "worst": sentence(first.cause) if first else "",
         "first_bad": first.first_step if first else None,
-        "spark": list(spark(reader, run.id)),
+        "spark": list(spark(reader, run)),
         "step": run.last_step if run.last_step >= 0 else None,
         "kind": run.kind,
         "tags": "  ".join(f"{key} {value}" for key, value in run.tags.items()),
