@@ -100,7 +100,7 @@ def test_evaluations_of_a_run_are_found_by_their_parent(reader, bad_run, healthy
 
 
 def test_a_spark_is_short_and_shows_what_was_not_finite(reader, bad_run):
-    points = spark(reader, bad_run.id)
+    points = spark(reader, bad_run)
     assert len(points) <= 200
     assert None in points
     assert np.isclose(max(value for value in points if value is not None), 4.2, atol=0.3)
