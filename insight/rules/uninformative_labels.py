@@ -34,6 +34,8 @@ _WORSE = 2.0
 _FALLS, _WINDOW, _JUDGED, _CLEARLY, _PART = -1.0, 24, 10, -3.0, 0.2
 #: Records, and sum of updates over weights, after which our healthy trainings had left the entropy of their labels.
 _RECORDS, _PATH = 40, 0.3
+#: What makes scores of pairs, of which the first may be the right one by design; share of a loss that has learned.
+_OF_PAIRS, _LEARNS = ("mul", "div", "cat"), 0.7
 #: Times longer for tokens: text models stay at the entropy of their symbols until attention learns.
 _PATIENCE = 6
 #: Records with updates, of which a thinned run has few, before exchanged answers are judged (our choice).
@@ -251,7 +253,7 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
     for event in context.events("loss_input"):
         columns = event.data.get("columns")
         if event.data.get("loss") in ("cross_entropy", "nll_loss") and isinstance(columns, int) and columns > 1:
-            memory.columns = columns
+            memory.columns = 0 if event.data.get("made_by") in _OF_PAIRS else columns
             memory.entropy = log(columns) if np.isnan(memory.entropy) else memory.entropy
     if loss is None or not isfinite(loss):
         return
@@ -333,8 +335,10 @@ def _exchanged(context: StepContext, memory: _UninformativeLabelsState, loss: fl
     has_moved = path.records >= patience * _EXCHANGED_RECORDS and path.length >= patience * _PATH
     if not exchanged.knows_nothing or not has_moved or memory.anchor.self_made.is_self_made:
         return
-    memory.reported.add("start")
     first, last = exchanged.looks[0], exchanged.looks[-1]
+    if last.loss < _LEARNS * first.loss:  # something was learned, though not by what was exchanged
+        return
+    memory.reported.add("start")
     memory.found = _report(
         context,
         {"loss": last.loss, "exchanged_loss": last.exchanged, "score": exchanged.score, "path": path.length},
@@ -349,11 +353,7 @@ def _exchanged(context: StepContext, memory: _UninformativeLabelsState, loss: fl
 
 
 def _unbiased(context: StepContext, entropy: float, memory: _UninformativeLabelsState) -> float:
-    """Return the entropy of the labels with Miller's correction, at most that of an even distribution.
-
-    Reference:
-        Miller 1955, "Note on the bias of information estimates".
-    """
+    """Return the labels' entropy as Miller 1955 corrects it ("Note on the bias of information estimates")."""
     classes, counted = context.scalar("target/classes") or 1.0, context.scalar("target/counted")
     most = log(memory.columns) if memory.columns > 1 else inf
     return min(entropy + (classes - 1) / (2 * counted), max(most, entropy)) if counted else entropy
