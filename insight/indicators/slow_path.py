@@ -27,6 +27,7 @@ class SlowPath:
         length: The sum of updates over weights, of the typical matrix.
         records: Number of them.
         guess: What guessing costs; NaN where that is not known.
+        first_loss: NaN before there is one.
         losses: The newest.
     """
 

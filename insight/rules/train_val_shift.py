@@ -71,7 +71,7 @@ def _skip_window(lookahead: Lookahead, memory: _TrainValShiftState) -> SkipWindo
 
     def learn(records: int) -> None:
         memory.self_made.pass_by(records)
-        memory.has_tokens |= any(True for _ in lookahead.known(_TOKENS, records))
+        memory.has_tokens |= bool(lookahead.known(_TOKENS, records))
         for size in np.fmax.reduce(sizes[:records], axis=1, initial=0.0).tolist():
             memory.size = size or memory.size
         for mean, spread in zip(means[:records, row].tolist(), spreads[:records, row].tolist(), strict=True):

@@ -91,7 +91,7 @@ class Settings:
     def __init__(self, trees: Mapping[str, ast.Module], running: Mapping[str, list[FrameType]]) -> None:
         self._running, self._trees = running, trees
         self._globals = {path: _globals_of(path) for path in trees}
-        self._given: dict[int, dict[str, int]] = {}
+        self._given: dict[ast.AST, dict[str, int]] = {}
         self._written: set[str] = set()
         self._calls: dict[str, list[tuple[ast.Call, Scope]]] = {}
         self._called_nodes: set[int] = set()
@@ -291,13 +291,14 @@ class Settings:
             raise Unknown
         return _only(objects)
 
-    def _runs_once(self, function: Function) -> bool:
+    def _runs_once(self, function: Function, inside: frozenset[str] = frozenset()) -> bool:
         """Return whether one call makes the function run, which no loop and no other function repeats."""
         calls = self._calls.get(function.name, [])
         if len(calls) != 1 or function.name in self._handed_on or calls[0][1].is_repeated:
             return False
         callers = [one for one in calls[0][1].owners if isinstance(one, Function)]
-        return all(one is not function and self._runs_once(one) for one in callers)
+        inside |= {function.name}
+        return all(one.name not in inside and self._runs_once(one, inside) for one in callers)
 
     def _passed(self, name: str, function: Function, scope: Scope) -> Any:
         """Return what every call gives a parameter of a function that is not running, or its default value."""
@@ -323,7 +324,7 @@ class Settings:
 
     def _bindings(self, scope: Function | ast.Module) -> Mapping[str, int]:
         """Return how often a function, or the top of a file, gives each name a value; a loop does so more than once."""
-        if id(scope) not in self._given:
+        if scope not in self._given:
             found: dict[str, int] = {}
             if isinstance(scope, Function):
                 found = dict.fromkeys(parameters_of(scope), 1)
@@ -332,8 +333,8 @@ class Settings:
             if isinstance(scope, ast.Module):
                 for name in (name for node in ast.walk(scope) if isinstance(node, ast.Global) for name in node.names):
                     found[name] = found.get(name, 0) + 1
-            self._given[id(scope)] = found
-        return self._given[id(scope)]
+            self._given[scope] = found
+        return self._given[scope]
 
 
 def _is_made_here(node: ast.Attribute, scope: Scope) -> bool:

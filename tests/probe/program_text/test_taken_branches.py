@@ -92,6 +92,9 @@ def test_settings_settle_a_branch_in_any_function(taken, words, flag, left, gone
         "class C:\n    def __init__(self, on):\n        self.on = on\n    def f(self):\n        if self.on:\n"
         "            kept = 1\na, b = C(0), C(1)\nlook()\n",
         "n = 0\nif n: kept = 1\nlook()\n",
+        # two functions that call each other
+        "def f(n, on):\n    if on:\n        kept = 1\n    g(n, n)\ndef g(n, m):\n    if n:\n        f(n - 1, m)\n"
+        "    look()\nglobals()['f'](1, 0)\n",
         "for step in range(2):\n    on = step == 0\n    if on:\n        kept = 1\n    look()\n",
         "def f(x):\n    on = x.pop()\n    if on:\n        kept = 1\n    look()\nfor _ in range(2):\n    f([0])\n",
     ],
@@ -106,6 +109,7 @@ def test_settings_settle_a_branch_in_any_function(taken, words, flag, left, gone
         "handed on",
         "two of a class",
         "one line",
+        "each other",
         "each round",
         "each call",
     ],
