@@ -1,6 +1,6 @@
 """The lifecycle of a step: which forwards, backward passes and optimizer steps make up one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, Final, Protocol
 
@@ -182,6 +182,7 @@ class StepLifecycle:
     """Derives the steps of a training from what the framework's hooks report, for the recorder.
 
     Args:
+        modules: The watched modules by site.
         before_step: Called before the optimizers' first step in a step, to look for what is new.
         at_end: Called with the number of summed backward passes as a step ends.
 
@@ -197,11 +198,12 @@ class StepLifecycle:
         view: OptimizedView,
         output_hooks: OutputHooks,
         *,
+        modules: Mapping[str, object],
         before_step: Callable[[], None],
         at_end: Callable[[int], None],
     ) -> None:
         self._recorder, self._current, self._view, self._hooks = recorder, recorder.current, view, output_hooks
-        self._look, self._at_end = before_step, at_end
+        self._modules, self._look, self._at_end = modules, before_step, at_end
         self.note_step: Callable[[Any], None] | None = None
         self.is_told_of_steps = self._is_prepared = self._has_read_text = False
         self._began: set[int] = set()
@@ -290,7 +292,7 @@ class StepLifecycle:
             script, texts = own_sources()
             if (recorded := recorded_sources(script, texts)) is not None:
                 self._recorder.event("program_text", **recorded)
-            for result in text_checks(script, texts):
+            for result in text_checks(script, texts, self._modules):
                 self._recorder.event("check", "", occasion=1, **result.data())
 
     def after_step(self, optimizer: object) -> None:

@@ -8,6 +8,7 @@ import torch
 from .check_result import CheckResult
 from .divergence_sign import divergence_is_lowered
 from .loss_graph import advantages_are_constant, entropy_is_raised, pairs_are_compared_once, targets_are_constant
+from .parts_of_graph import PartsOfGraph
 from .softmax_axis import softmax_is_over_the_classes
 
 
@@ -17,6 +18,7 @@ def checks_of_the_graph(
     batches: Collection[int],
     losses: Sequence[tuple[str, torch.Tensor]],
     entropies: Sequence[torch.Tensor],
+    parts: PartsOfGraph,
 ) -> Iterator[CheckResult]:
     """Yield what the graph between a loss and the models' outputs tells.
 
@@ -26,11 +28,12 @@ def checks_of_the_graph(
         batches: Samples of the batches that the models have answered.
         losses: Names and inputs of the loss functions that were called.
         entropies: Entropies of distributions that were asked for.
+        parts: Tells which modules made a value.
     """
     checks: tuple[Callable[[], CheckResult | None], ...] = (
-        lambda: pairs_are_compared_once(nodes, batches),
+        lambda: pairs_are_compared_once(nodes, batches, parts),
         lambda: targets_are_constant(nodes),
-        lambda: advantages_are_constant(nodes),
+        lambda: advantages_are_constant(nodes, parts),
         lambda: entropy_is_raised(root, entropies),
         lambda: divergence_is_lowered(root.grad_fn, nodes),
         lambda: softmax_is_over_the_classes(nodes, losses),

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from .check_result import CheckResult, broken, held
+from .parts_of_graph import UNKNOWN_PARTS, PartsOfGraph
 
 ADVANTAGE, ENTROPY = "advantages_have_no_gradient", "entropy_is_raised"
 _ADVANTAGE = "no gradient flows through the advantage of an action"
@@ -68,11 +69,14 @@ def _has_hook(saved: object) -> bool:
         return False
 
 
-def pairs_are_compared_once(nodes: Sequence[Node], batches: Collection[int]) -> CheckResult | None:
+def pairs_are_compared_once(
+    nodes: Sequence[Node], batches: Collection[int], parts: PartsOfGraph = UNKNOWN_PARTS
+) -> CheckResult | None:
     """Check differences and products of predictions with constants: `(N, 1)` and `(N,)` make `(N, N)`.
 
     Args:
         batches: Samples N of the batches that the models have answered.
+        parts: Tells which module made the predictions.
     """
     has_looked = False
     for node in nodes:
@@ -87,8 +91,8 @@ def pairs_are_compared_once(nodes: Sequence[Node], batches: Collection[int]) -> 
         shape = shape_of(*known[0])
         batch = made[0] if made else 0
         if batch > 1 and batch in batches and made == (batch, batch) and shape in ((batch, 1), (1, batch), (batch,)):
-            return _all_pairs(shape, made, batch)
-    written = _written_pairs(nodes, batches)
+            return _all_pairs(shape, made, batch).at(parts.maker_of(known[0][0]))
+    written = _written_pairs(nodes, batches, parts)
     if written is not None:
         return written
     return held(BROADCAST, _PAIRS) if has_looked else None
@@ -104,7 +108,7 @@ def _all_pairs(shape: tuple[int, ...], made: tuple[int, ...], batch: int) -> Che
     )
 
 
-def _written_pairs(nodes: Sequence[Node], batches: Collection[int]) -> CheckResult | None:
+def _written_pairs(nodes: Sequence[Node], batches: Collection[int], parts: PartsOfGraph) -> CheckResult | None:
     """Return a result for a mean of all squares, or distances, between each prediction and each target.
 
     Pairs that are summed up otherwise may be meant: those of kernels, of prototypes, of neighbours.
@@ -125,7 +129,7 @@ def _written_pairs(nodes: Sequence[Node], batches: Collection[int]) -> CheckResu
             continue
         shape = shape_of(*known[0])
         if shape != made and shape in (made[1:], (1, *made[1:]), (batch, 1, *made[2:])):
-            return _all_pairs(shape, made, batch)
+            return _all_pairs(shape, made, batch).at(parts.maker_of(known[0][0]))
     return None
 
 
@@ -185,7 +189,7 @@ def targets_are_constant(nodes: Sequence[Node]) -> CheckResult | None:
     return None
 
 
-def advantages_are_constant(nodes: Sequence[Node]) -> CheckResult | None:
+def advantages_are_constant(nodes: Sequence[Node], parts: PartsOfGraph = UNKNOWN_PARTS) -> CheckResult | None:
     """Check products of the log-probability of a choice: the other factor may be no return minus a value with gradient.
 
     Such a gradient moves the value so that what was done looks worse or better, and not towards the return (Sutton et
@@ -205,7 +209,7 @@ def advantages_are_constant(nodes: Sequence[Node]) -> CheckResult | None:
                 _ADVANTAGE,
                 "the loss multiplies the log-probability of a choice by a constant minus a value with a gradient: the "
                 "policy's loss also moves the value, away from what it is to predict",
-            )
+            ).at(parts.makers_of(other))
     return None
 
 
@@ -272,11 +276,14 @@ def origin_of(node: Node) -> Node:
     return node
 
 
-def loss_is_minimised(root: torch.Tensor, losses: Sequence[tuple[str, torch.Tensor]]) -> Iterator[CheckResult]:
+def loss_is_minimised(
+    root: torch.Tensor, losses: Sequence[tuple[str, torch.Tensor]], parts: PartsOfGraph = UNKNOWN_PARTS
+) -> Iterator[CheckResult]:
     """Check the sign of the loss's derivative with respect to each loss function's result.
 
     Args:
         losses: Names and results of the loss functions that were called since the last backward pass.
+        parts: Tells which modules made what a loss function was given.
     """
     plain = [
         (name, result)
@@ -295,7 +302,8 @@ def loss_is_minimised(root: torch.Tensor, losses: Sequence[tuple[str, torch.Tens
         if total < 0:
             value = float(result.detach().double().mean())
             words = f"the derivative of the loss with respect to {name} is {total:.4g}: a step raises it"
-            yield broken(MAXIMISED, claim, words, subject=name, slope=total, value=value, terms=len(plain))
+            found = broken(MAXIMISED, claim, words, subject=name, slope=total, value=value, terms=len(plain))
+            yield found.at(parts.makers_of(result.grad_fn))
         elif total > 0:
             yield held(MAXIMISED, claim, subject=name, slope=total)
 

@@ -39,20 +39,34 @@ def positions_before(batch: int, length: int, position: int) -> Region:
     return region
 
 
-def beginning_of(probe: ModelProbe, changes: Mapping[str, torch.Tensor], region: Region) -> str:
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the region of all elements."""
+    return tensor
+
+
+def beginning_of(
+    probe: ModelProbe, changes: Mapping[str, torch.Tensor], region: Region, *, turned: int | None = None
+) -> str:
     """Return the innermost module whose output moves in a region in which none of its inputs moves.
 
     Args:
         changes: What of the model's inputs is replaced.
+        turned: Samples of the batch, where the changes bring them into reverse order, which is undone in all tensors.
 
     Returns:
         Its name; empty where that is the model itself, or cannot be told.
     """
     for before, after in _pairs(probe, changes):
-        outputs = [_moves(one, other, region) for one, other in zip(before.outputs, after.outputs, strict=True)]
-        if before.inputs and True in outputs and not any(map(_may_move(region), before.inputs, after.inputs)):
+        given, made = ([_turned_back(each, turned) for each in tensors] for tensors in (after.inputs, after.outputs))
+        outputs = [_moves(one, other, region) for one, other in zip(before.outputs, made, strict=True)]
+        if before.inputs and True in outputs and not any(map(_may_move(region), before.inputs, given)):
             return before.name
     return ""
+
+
+def _turned_back(tensor: torch.Tensor, samples: int | None) -> torch.Tensor:
+    """Return the tensor with its samples, where they are its first axis, in reverse order; as it is without any."""
+    return tensor.flip(0) if samples is not None and tensor.dim() and len(tensor) == samples else tensor
 
 
 def end_of(probe: ModelProbe, changes: Mapping[str, torch.Tensor]) -> str:
@@ -62,8 +76,8 @@ def end_of(probe: ModelProbe, changes: Mapping[str, torch.Tensor]) -> str:
     """
     last = ""
     for before, after in _pairs(probe, changes):
-        inputs = [_moves(one, other, _all) for one, other in zip(before.inputs, after.inputs, strict=True)]
-        outputs = [_moves(one, other, _all) for one, other in zip(before.outputs, after.outputs, strict=True)]
+        inputs = [_moves(one, other, whole) for one, other in zip(before.inputs, after.inputs, strict=True)]
+        outputs = [_moves(one, other, whole) for one, other in zip(before.outputs, after.outputs, strict=True)]
         if True in inputs and outputs and True not in outputs:
             return before.name
         if True in outputs:
@@ -76,13 +90,9 @@ def _may_move(region: Region) -> Callable[[torch.Tensor, torch.Tensor], bool]:
 
     def may_move(before: torch.Tensor, after: torch.Tensor) -> bool:
         moved = _moves(before, after, region)
-        return bool(_moves(before, after, _all)) if moved is None else moved
+        return bool(_moves(before, after, whole)) if moved is None else moved
 
     return may_move
-
-
-def _all(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor
 
 
 def _pairs(probe: ModelProbe, changes: Mapping[str, torch.Tensor]) -> list[tuple[PartCall, PartCall]]:

@@ -7,6 +7,7 @@ import torch
 
 from .check_result import CheckResult, broken, held, undecided
 from .model_probe import ModelProbe, NotAnswered
+from .origin import beginning_of, whole
 
 BAND, PLACE, TWINS = "the_future_begins_at_the_next_position", "answers_do_not_depend_on_the_row", "samples_differ"
 _BAND = "a position that sees all earlier ones, and not all later ones, sees none of the later ones"
@@ -68,10 +69,11 @@ def answers_do_not_depend_on_the_row(probe: ModelProbe) -> CheckResult | None:
     ]
     if len(samples) != 1 or not outputs or min(samples) < _SAMPLES:
         return None
+    turned = {name: tensor.flip(0) for name, tensor in tensors.items() if tensor.dim()}
     try:
         if probe.has_moved(probe.answers_drawn_anew(), at_all=True):
             return None
-        answers = probe.answers({name: tensor.flip(0) for name, tensor in tensors.items() if tensor.dim()})
+        answers = probe.answers(turned)
     except NotAnswered as reason:
         return undecided(PLACE, _PLACE, str(reason))
     for at in outputs:
@@ -82,7 +84,8 @@ def answers_do_not_depend_on_the_row(probe: ModelProbe) -> CheckResult | None:
                 f"in evaluation mode, with the {min(samples)} samples of the batch in reverse order, the answer for "
                 f"the same sample is another one, by {float(moved.max()):.3g}"
             )
-            return broken(PLACE, _PLACE, words, moved=float(moved.max()), size=size)
+            where = beginning_of(probe, turned, whole, turned=min(samples))
+            return broken(PLACE, _PLACE, words, moved=float(moved.max()), size=size).at(where)
     return held(PLACE, _PLACE)
 
 

@@ -17,6 +17,7 @@ from .loss_checks import checks_of_the_graph
 from .loss_graph import cost_of_the_best_constant, loss_is_minimised, nodes_of_loss, origin_of, targets_of_squares
 from .makers_and_judges import conditions_in, makers_and_judges, slope_signs
 from .model_call import ModelCall, outputs_of
+from .parts_of_graph import UNKNOWN_PARTS, PartsOfGraph
 from .policy_direction import PolicyDirection
 from .random_numbers import generator_state
 from .score_layout import no_sample_competes_with_itself, scores_keep_their_positions
@@ -54,6 +55,7 @@ class StepSeen:
         flow: Where a loss is the likelihood of a normalising flow, what `weight_of_a_flow` returns.
         networks: All calls of the networks, in order.
         derivatives: What was asked for by `torch.autograd.grad`.
+        parts: Tells which modules made a value.
     """
 
     calls: dict[str, ModelCall] = field(default_factory=dict)
@@ -68,12 +70,13 @@ class StepSeen:
     flow: float | None = None
     networks: list[NetworkCall] = field(default_factory=list)
     derivatives: AskedDerivatives = field(default_factory=AskedDerivatives)
+    parts: PartsOfGraph = UNKNOWN_PARTS
 
     @classmethod
-    def under(cls, guard: Guard) -> Self:
+    def under(cls, guard: Guard, parts: PartsOfGraph = UNKNOWN_PARTS) -> Self:
         """Return what is seen of a step that begins; the guard takes what fails as the training runs."""
         policy, derivatives = PolicyDirection(guard), AskedDerivatives(guard)
-        return cls(generators=[generator_state()], policy=policy, derivatives=derivatives)
+        return cls(generators=[generator_state()], policy=policy, derivatives=derivatives, parts=parts)
 
     def read(self, root: torch.Tensor) -> float | None:
         """Take what the graph of a loss tells; return the cost of the best constant answer, where that is known."""
@@ -81,7 +84,7 @@ class StepSeen:
         nodes = nodes_of_loss(root, self.outputs)
         if not nodes:
             if any(output is root for output in self.outputs):  # a model that returns its loss
-                self.results += loss_is_minimised(root, results)
+                self.results += loss_is_minimised(root, results, self.parts)
             return None
         batches = {output.shape[0] for output in self.outputs if output.dim()}
         squared = targets_of_squares(nodes, self.outputs)
@@ -96,8 +99,8 @@ class StepSeen:
         self.policy.follow(nodes, plain)
         if self.flow is None:
             self.flow = weight_of_a_flow(root, self.outputs)
-        self.results += loss_is_minimised(root, results)
-        self.results += checks_of_the_graph(root, nodes, batches, given, self.entropies)
+        self.results += loss_is_minimised(root, results, self.parts)
+        self.results += checks_of_the_graph(root, nodes, batches, given, self.entropies, self.parts)
         terms = [(loss.name, loss.result, loss.target) for loss in self.losses if loss.result is not None]
         for call, sign in slope_signs(root, self.networks):
             call.signs.append(sign)

@@ -101,7 +101,12 @@ class EngineTraining:
         self._recorder, self._current = recorder, recorder.current
         self._facts, self._order, self._changes = facts, order, changes
         self._lifecycle = StepLifecycle(
-            recorder, view, output_hooks, before_step=self._before_step, at_end=self._step_ends
+            recorder,
+            view,
+            output_hooks,
+            modules=cell_sites.modules,
+            before_step=self._before_step,
+            at_end=self._step_ends,
         )
         self.roots = EngineLosses(recorder)
         self.steps = EngineStepHooks(self._lifecycle, view, recorder)

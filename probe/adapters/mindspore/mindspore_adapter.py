@@ -78,7 +78,7 @@ class MindSporeAdapter:
         self._order = CallOrder(self._cells, ACCESS, register=following.register, children=children, known=known)
         output_hooks = OutputHooks(recorder, ACCESS, partial(getattr, model, "training"))
         self._hooks = hooks = MindSporeHooks(recorder, self._cells, output_hooks)
-        self._events = events = CellEvents(view, recorder, output_hooks, self._order, following)
+        self._events = events = CellEvents(view, recorder, output_hooks, self._order, following, self._cells)
         batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
         see_batch = batches.hook() if batches.is_wanted else None
         self._handles.append(watch_entrance(model, events.lifecycle.forward_begins, hooks, see_batch))

@@ -239,6 +239,7 @@ class CellEvents:
 
     Args:
         following: The hooks that the order of calls is followed by.
+        cells: By site.
 
     Attributes:
         lifecycle: Lifecycle of the training's steps.
@@ -252,9 +253,12 @@ class CellEvents:
         output_hooks: OutputHooks,
         order: CallOrder,
         following: RetiringHooks,
+        cells: Mapping[str, object],
     ) -> None:
         self._view, self._order, self._following = view, order, following
-        self.lifecycle = StepLifecycle(recorder, view, output_hooks, before_step=_nothing, at_end=self._step_ends)
+        self.lifecycle = StepLifecycle(
+            recorder, view, output_hooks, modules=cells, before_step=_nothing, at_end=self._step_ends
+        )
         self.steps = OptimizerHooks(self.lifecycle, view, recorder)
 
     def backward_begins(self, result: object) -> None:

@@ -270,7 +270,7 @@ class TorchChecks(SilentListener):
         config, places = self._recorder.config, self._module_sites
         if not config.checks or places.is_compiled or places.is_shared_out or config.schedule("operator").is_ever_due:
             return  # a new hook would have torch compile the model again; operators would hold a copy
-        self._seen = StepSeen.under(self.guard)
+        self._seen = StepSeen.under(self.guard, places.parts_of_graph())
         self._masks = BootstrapMasks(self.guard)
         if self._resting is not None:
             with self.guard.quietly(), checking(), torch.no_grad():

@@ -165,7 +165,7 @@ def trained_with(called: torch.nn.Module, optimizers: Iterable[Optimizer]) -> Tr
     roots = _roots_of(held, called)
     own = next((name for name, module in roots.items() if any(part is called for part in module.modules())), None)
     if own is None:
-        own = _unused(type(called).__name__.lower(), roots)
+        own = _unused(_names_in_sight().get(id(called), type(called).__name__.lower()), roots)
         roots = {own: called, **roots}
     reached = set[int]().union(*(ids_of(module) for module in roots.values())) & held
     inner = _smallest(roots[own], called, reached & ids_of(roots[own]))
@@ -291,12 +291,11 @@ def names_of_tensors(ids: set[int]) -> dict[int, list[str]]:
 def networks_holding(ids: set[int]) -> dict[str, torch.nn.Module]:
     """Return the outermost modules of the process that hold any of these parameters.
 
-    They have the names of the script's variables at the level of a module, others that of their class: no variables of
-    running functions are read.
+    They have the names of the script's variables, and that of their class where none may be read or leads to them.
     """
     objects = objects_of(torch.nn.Module)
     held = [one for one in objects if type(one) is not Program and not ids.isdisjoint(_ids_if_any(one))]
-    names = _global_names()
+    names = _names_in_sight()
     found: dict[str, torch.nn.Module] = {}
     for module in outermost(held):
         for name, part in _callable(names.get(id(module), type(module).__name__.lower()), module, ids):
@@ -311,17 +310,24 @@ def outermost(modules: Sequence[torch.nn.Module]) -> list[torch.nn.Module]:
 
 
 def names_of(networks: Iterable[torch.nn.Module], sites: Mapping[str, torch.nn.Module]) -> dict[int, str]:
-    """Return a name for each network, by id: its site, its variable at the level of a module, or its class."""
-    known = {**_global_names(), **{id(module): site for site, module in reversed(list(sites.items())) if site}}
+    """Return a name for each network, by id: its site, its variable, or its class."""
+    known = {**_names_in_sight(), **{id(module): site for site, module in reversed(list(sites.items())) if site}}
     return {id(one): known.get(id(one), type(one).__name__.lower()) for one in networks}
 
 
-def _global_names() -> dict[int, str]:
-    """Return what the script's variables at the level of a module call the networks that they lead to, by id."""
+def _names_in_sight() -> dict[int, str]:
+    """Return what the running script's variables call the networks that they lead to, by id.
+
+    Of the variables of functions, those that would call any network so are left out.
+    """
     named: dict[str, torch.nn.Module] = {}
     for frame in script_frames():
-        if frame.f_code.co_filename == frame.f_globals.get("__file__") and is_the_scripts(frame):
-            _look_through(frame.f_globals, named)
+        inside: dict[str, torch.nn.Module] = {}
+        is_function = frame.f_code.co_name != "<module>"
+        _look_through(variables_of(frame), inside)
+        for name, module in inside.items():
+            if not (is_function and name in _ANY_NETWORK):
+                named.setdefault(name, module)
     return {id(module): name for name, module in reversed(named.items())}
 
 
@@ -377,6 +383,8 @@ def _leads(variables: Mapping[str, object]) -> Iterator[tuple[str, object]]:
             waiting.extend((inner, part, depth + 1) for inner, part in _parts(name, value))
 
 
+#: What functions call a network that may be any.
+_ANY_NETWORK: Final = frozenset({"model", "net", "network", "module", "nn", "m"})
 #: What holds no network.
 _WITHOUT_PARTS: Final = (str, bytes, int, float, bool, type(None), torch.Tensor, type, ModuleType, FunctionType)
 

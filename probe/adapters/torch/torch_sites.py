@@ -10,6 +10,7 @@ from operator import attrgetter, methodcaller
 
 import torch
 
+from ...checks.parts_of_graph import PartsOfGraph
 from .process_objects import objects_of
 
 _WRAPPERS = ("_orig_mod", "_checkpoint_wrapped_module")
@@ -44,6 +45,11 @@ class ModuleSites:
     def is_shared_out(self) -> bool:
         """Whether parameters are parts of tensors: their operations are collectives, which no rank makes alone."""
         return any(type(held).__name__ == "DTensor" for one in self.entrances() for held in one.parameters())
+
+    def parts_of_graph(self) -> PartsOfGraph:
+        """Return what finds the modules that are behind a node of a graph."""
+        modules = self.modules
+        return PartsOfGraph(lambda: ((site, module._parameters[name]) for site, module, name in owners_of(modules)))
 
     def has_changed(self) -> bool:
         """Return whether a module has gained, lost or replaced a part since the last look."""

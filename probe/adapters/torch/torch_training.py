@@ -214,9 +214,8 @@ class TorchTraining:
         self._is_usual = recorder.config.record == "training"
         self._losses = TorchLosses(recorder)
         self.lifecycle = StepLifecycle(
-            recorder,
-            view,
-            output_hooks,
+            *(recorder, view, output_hooks),
+            modules=module_sites.modules,
             before_step=self._before_step,
             at_end=self._step_ends,
         )

@@ -13,6 +13,7 @@ from ..check_result import CheckResult, broken, held
 from .bindings import trees_of
 from .formulas import arguments, data, derivatives, generative, network, passes, policy, recognition, survival, training
 from .formulas.pattern import Sort
+from .module_places import NOWHERE, ModulePlaces
 
 SIGNS, FORMULAS = "losses_fit_their_names", "values_fit_their_names"
 FROZEN: Final = "pretrained_values_are_trained"
@@ -46,13 +47,17 @@ class Contradiction:
         return f"{Path(self.file).name}:{self.line}"
 
 
-def expressions_fit_their_names(sources: Mapping[str, str]) -> Iterator[CheckResult]:
+def expressions_fit_their_names(sources: Mapping[str, str], places: ModulePlaces = NOWHERE) -> Iterator[CheckResult]:
     """Yield, of losses and of other values, whether their expressions fit their names."""
     found = contradictions(sources)
     for check, (sort, claim) in _CLAIMS.items():
         mine = [one for one in found if one.sort == sort]
         words = "; ".join(f"{one.place}: {one.words}" for one in mine[:_MOST_TOLD])
-        yield broken(check, claim, words, subject=mine[0].place) if mine else held(check, claim)
+        if mine:
+            where = places.site_of(mine[0].file, mine[0].line)
+            yield broken(check, claim, words, subject=mine[0].place).at(where)
+        else:
+            yield held(check, claim)
 
 
 def contradictions(sources: Mapping[str, str]) -> list[Contradiction]:

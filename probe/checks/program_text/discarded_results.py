@@ -7,6 +7,7 @@ from typing import Final
 
 from ..check_result import CheckResult, broken, held
 from .bindings import Function, called, trees_of
+from .module_places import NOWHERE, ModulePlaces
 from .reach import Place, Reach
 
 USED: Final = "results_are_used"
@@ -48,7 +49,9 @@ _WRITES: Final = frozenset({"out", "inplace"})
 _OF_TENSORS: Final = frozenset({"data", "grad"})
 
 
-def results_are_used(sources: Mapping[str, str], *, running: frozenset[Place] = frozenset()) -> CheckResult:
+def results_are_used(
+    sources: Mapping[str, str], *, running: frozenset[Place] = frozenset(), places: ModulePlaces = NOWHERE
+) -> CheckResult:
     """Return whether a program uses the results of its calls that do nothing else than return them."""
     found = discarded_results(sources, running=running)
     if not found:
@@ -56,7 +59,9 @@ def results_are_used(sources: Mapping[str, str], *, running: frozenset[Place] = 
     words = "; ".join(f"{Path(file).name}:{line}: {words}" for file, line, words in found[:_MOST_TOLD])
     more = f"; and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
     file, line, _ = found[0]
-    return broken(USED, _CLAIM, words + more, subject=f"{Path(file).name}:{line}", values=float(len(found)))
+    found_at = f"{Path(file).name}:{line}"
+    where = places.site_of(file, line)
+    return broken(USED, _CLAIM, words + more, subject=found_at, values=float(len(found))).at(where)
 
 
 def discarded_results(

@@ -5,19 +5,29 @@ from collections.abc import Mapping
 from ..check_result import CheckResult
 from .contradictions import expressions_fit_their_names
 from .discarded_results import results_are_used
+from .module_places import ModulePlaces
 from .orders import arrays_are_flattened_in_one_order, arrays_keep_one_order
 from .reach import places_of, running_frames
 from .taken_branches import taken_sources
 from .unread_values import values_are_read
 
 
-def text_checks(script: str, sources: Mapping[str, str]) -> list[CheckResult]:
-    """Return what the texts of the script and of the modules beside it tell, as `own_sources` has read them."""
+def text_checks(
+    script: str, sources: Mapping[str, str], modules: Mapping[str, object] | None = None
+) -> list[CheckResult]:
+    """Return what the texts of the script and of the modules beside it tell, as `own_sources` has read them.
+
+    Args:
+        modules: The watched modules by site, of which those are named that a broken claim is about.
+    """
     frames = running_frames(sources)
     running = places_of(frames)
     if not running:
         return []
-    results = [values_are_read(sources, script=script, running=running)]  # what a branch reads, a switch may spare
+    places = ModulePlaces(modules or {}, sources)
+    # what a branch reads, a switch may spare
+    results = [values_are_read(sources, script=script, running=running, places=places)]
     taken = taken_sources(sources, frames)
-    results += [*expressions_fit_their_names(taken), arrays_keep_one_order(taken)]
-    return [*results, arrays_are_flattened_in_one_order(taken), results_are_used(taken, running=running)]
+    results += [*expressions_fit_their_names(taken, places), arrays_keep_one_order(taken)]
+    used = results_are_used(taken, running=running, places=places)
+    return [*results, arrays_are_flattened_in_one_order(taken), used]

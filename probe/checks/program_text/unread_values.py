@@ -21,6 +21,7 @@ from .bindings import (
     lines_of,
     scopes_in,
 )
+from .module_places import NOWHERE, ModulePlaces
 from .names import Purpose, ends_transition, is_action, purpose_of, words_of
 from .reach import Place, Reach
 
@@ -228,7 +229,11 @@ def words_for(value: UnreadValue) -> str:
 
 
 def values_are_read(
-    sources: Mapping[str, str], *, script: str = "", running: frozenset[Place] = frozenset()
+    sources: Mapping[str, str],
+    *,
+    script: str = "",
+    running: frozenset[Place] = frozenset(),
+    places: ModulePlaces = NOWHERE,
 ) -> CheckResult:
     """Return whether a program reads the masks, weights, settings and layers that its text gives values."""
     found = unread_values(sources, script=script, running=running)
@@ -236,4 +241,5 @@ def values_are_read(
         return held(READ, _CLAIM)
     words = "; ".join(words_for(one) for one in found[:_MOST_TOLD])
     more = f"; and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
-    return broken(READ, _CLAIM, words + more, subject=found[0].name, values=float(len(found)))
+    where = places.site_of(found[0].file, found[0].line)
+    return broken(READ, _CLAIM, words + more, subject=found[0].name, values=float(len(found))).at(where)
