@@ -213,17 +213,15 @@ class TorchTraining:
         self._facts, self._counts = facts.facts, output_hooks.counts
         self._is_usual = recorder.config.record == "training"
         self._losses = TorchLosses(recorder)
+        modules = module_sites.modules
         self.lifecycle = StepLifecycle(
-            *(recorder, view, output_hooks),
-            modules=module_sites.modules,
-            before_step=self._before_step,
-            at_end=self._step_ends,
+            recorder, view, output_hooks, modules=modules, before_step=self._before_step, at_end=self._step_ends
         )
         self.learners = Learners(recorder, view, self.lifecycle)
         self.kind = TorchKind(recorder, view, self.learners)
         facts.kind = self.kind
         self.learners.changed = self.kind.learners_changed
-        self._hand_steps = HandSteps(recorder, view, self.lifecycle, module_sites.modules, has_optimizer=has_optimizer)
+        self._hand_steps = HandSteps(recorder, view, self.lifecycle, modules, has_optimizer=has_optimizer)
         self.steps = TorchStepHooks(self.lifecycle, view, recorder)
         self.opening = OpeningHook(self._forward_opens, guard)
         self._tracer: TorchTracer | None = None

@@ -4,6 +4,7 @@ import ast
 import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 from .bindings import Function, bindings_of, trees_of
@@ -25,25 +26,37 @@ class ModulePlaces:
     """
 
     def __init__(self, modules: Mapping[str, object], sources: Mapping[str, str]) -> None:
-        self._trees = trees_of(sources)
-        self._sites = [site for site in modules if site]
-        self._first: dict[tuple[str, str], str] = {}
-        for site, module in modules.items():
-            for kind in type(module).__mro__:
-                if (file := _file_of(kind)) in self._trees:
-                    self._first.setdefault((file, kind.__qualname__), site)
+        self._modules, self._sources = modules, sources
 
     def site_of(self, file: str, line: int) -> str:
         """Return the site; empty for the model itself, and where none can be told."""
-        if file not in self._trees:
+        tree = self._trees.get(file)
+        if tree is None:
             return ""
-        around = [*_around(self._trees[file], line)]
-        names = [node.name if isinstance(node, ast.ClassDef | Function) else "" for node in around]
-        for at in reversed([at for at, node in enumerate(around) if isinstance(node, ast.ClassDef)]):
-            qualified = ".".join(name for name in _qualified(around[: at + 1], names) if name)
-            if (site := self._first.get((file, qualified))) is not None:
-                return self._part_of(site, around[at + 1 :])
-        return self._used(self._trees[file], around)
+        around = [*_around(tree, line)]
+        for inside in range(len(around), 0, -1):
+            site = self._first.get((file, _qualified_name(around[:inside])))
+            if site is not None:
+                return self._part_of(site, around[inside:])
+        return self._used(tree, around)
+
+    @cached_property
+    def _trees(self) -> Mapping[str, ast.Module]:  # parsed, like all below, only where a claim is broken
+        return trees_of(self._sources)
+
+    @cached_property
+    def _sites(self) -> frozenset[str]:
+        return frozenset(self._modules) - {""}
+
+    @cached_property
+    def _first(self) -> Mapping[tuple[str, str], str]:
+        """The first site of each class of the program's files, by file and qualified name."""
+        found: dict[tuple[str, str], str] = {}
+        for site, module in self._modules.items():
+            for kind in type(module).__mro__:
+                if (file := _file_of(kind)) in self._trees:
+                    found.setdefault((file, kind.__qualname__), site)
+        return found
 
     def _part_of(self, site: str, inside: Sequence[ast.AST]) -> str:
         """Return the part of the module that the innermost statement names as `self.part`, or the module."""
@@ -51,7 +64,7 @@ class ModulePlaces:
         if statement is None:
             return site
         named = {one.removeprefix("self.") for one in _dotted(statement) if one.startswith("self.")}
-        parts = {f"{site}.{name}" if site else name for name in named} & set(self._sites)
+        parts = {f"{site}.{name}" if site else name for name in named} & self._sites
         return parts.pop() if len(parts) == 1 else site
 
     def _used(self, tree: ast.Module, around: Sequence[ast.AST]) -> str:
@@ -104,12 +117,15 @@ def _around(tree: ast.Module, line: int) -> Iterator[ast.AST]:
         body = [one for one in ast.iter_child_nodes(holding[0]) if isinstance(one, ast.stmt)]
 
 
-def _qualified(around: Sequence[ast.AST], names: Sequence[str]) -> Iterator[str]:
-    """Yield the parts of a qualified name, as Python forms it."""
-    for node, name in zip(around, names, strict=False):
-        yield name
-        if isinstance(node, Function):
-            yield "<locals>"
+def _qualified_name(around: Sequence[ast.AST]) -> str:
+    """Return the qualified name, as Python forms it, of the class that ends these; empty where no class does."""
+    if not around or not isinstance(around[-1], ast.ClassDef):
+        return ""
+    names = list[str]()
+    for node in around:
+        if isinstance(node, ast.ClassDef | Function):
+            names += [node.name] if isinstance(node, ast.ClassDef) else [node.name, "<locals>"]
+    return ".".join(names)
 
 
 def _innermost_statement(around: Sequence[ast.AST]) -> ast.stmt | None:
