@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..cpu import STATISTICS
 from ..histogram_bins import Bins
 from ..more import NO_MORE, More
-from .device_statistics import checksum_on_device, count_on_device, iterate_on_device, requested_on_device
+from .device_statistics import checksum_on_device, counts_on_device, iterate_on_device, requested_on_device
 from .measuring import READ, measure_readable, readable
 
 
@@ -307,12 +307,7 @@ class _Batch:
             return None
         with self._in_order():
             rows = measure_readable(tensors)
-            more = [
-                part
-                for number, (pending, tensor) in enumerate(zip(kept, tensors, strict=True))
-                if pending.bins is not None or pending.more.flags
-                for part in _beside(pending, tensor, rows[number])
-            ]
+            more = _beside(kept, tensors, rows)
             numbers, event = self._to_the_host(torch.cat([rows.reshape(-1), *more]) if more else rows.reshape(-1))
         return PendingBatch(kept, numbers, event)
 
@@ -330,12 +325,25 @@ class _Batch:
         return pinned, event
 
 
-def _beside(pending: PendingStatistics, tensor: torch.Tensor, row: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield what was requested beside the ten, in the order in which `PendingBatch` takes it."""
-    if pending.bins is not None:
-        yield count_on_device(tensor, row, pending.bins)
-    if pending.more.flags:
-        yield requested_on_device(tensor, row, pending.more)
+def _beside(
+    kept: Sequence[PendingStatistics], tensors: Sequence[torch.Tensor], rows: torch.Tensor
+) -> list[torch.Tensor]:
+    """Return what was requested beside the ten, in the order in which `PendingBatch` takes it."""
+    of_kind: dict[Bins, list[int]] = {}
+    for number, pending in enumerate(kept):
+        if pending.bins is not None:
+            of_kind.setdefault(pending.bins, []).append(number)
+    counts: dict[int, torch.Tensor] = {}
+    for bins, numbers in of_kind.items():
+        chosen = rows if len(numbers) == len(kept) else torch.stack([rows[number] for number in numbers])
+        counts |= zip(numbers, counts_on_device([tensors[number] for number in numbers], chosen, bins), strict=True)
+    found = []
+    for number, (pending, tensor) in enumerate(zip(kept, tensors, strict=True)):
+        if number in counts:
+            found.append(counts[number])
+        if pending.more.flags:
+            found.append(requested_on_device(tensor, rows[number], pending.more))
+    return found
 
 
 def _sampled(tensor: torch.Tensor, stride: int) -> torch.Tensor:

@@ -13,7 +13,7 @@ import torch
 
 from ..histogram_bins import Bins
 from ..more import QUANTILES, More
-from .measuring import readable
+from .measuring import has_kernels, readable
 
 #: Elements of a piece: in 64 bits they take 32 MiB, and a few such pieces are in memory at a time. Our choice.
 _PIECE: Final = 1 << 22
@@ -145,6 +145,21 @@ def count_on_device(tensor: torch.Tensor, row: torch.Tensor, bins: Bins) -> torc
         number = torch.where(counted, positions, 0.0).to(torch.int64).clamp_(0, bins.number - 1)
         counts.scatter_add_(0, number, counted.to(torch.int64))
     return counts.to(torch.float64)
+
+
+def counts_on_device(tensors: Sequence[torch.Tensor], rows: torch.Tensor, bins: Bins) -> torch.Tensor:
+    """Return `(n, bins)` float64 on the device of the tensors: what `count_on_device` counts in each.
+
+    Args:
+        tensors: As `readable` gives them, one or more.
+        rows: `(n, 10)` their statistics.
+        bins: Of which kind, the same for all.
+    """
+    if has_kernels(tensors[0].device.type):
+        from .triton_histograms import count_fused  # noqa: PLC0415  an optional extra
+
+        return count_fused(tensors, rows, bins)
+    return torch.stack([count_on_device(tensor, row, bins) for tensor, row in zip(tensors, rows, strict=True)])
 
 
 def _share(row: torch.Tensor, bins: int) -> Callable[[torch.Tensor], torch.Tensor]:

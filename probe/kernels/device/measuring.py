@@ -97,8 +97,14 @@ def measure_readable(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 @cache
+def has_kernels(device: str) -> bool:
+    """Return whether Triton serves this type of device here."""
+    return device == "cuda" and find_spec("triton") is not None
+
+
+@cache
 def _kernel_for(device: str) -> Callable[[Sequence[torch.Tensor]], torch.Tensor]:
-    if device != "cuda" or find_spec("triton") is None:
+    if not has_kernels(device):
         return measure_plainly
     from .triton_statistics import measure_fused  # noqa: PLC0415  an optional extra
 

@@ -26,6 +26,8 @@ _WARPS = 4
 #: Blocks that one program walks: 64 Ki elements, so that the partial results are a ten-thousandth of the data. At most
 #: 255, since four counts of one lane share 32 bits.
 _ROUNDS = 128
+#: Elements of a stretch.
+STRETCH = _BLOCK * _ROUNDS
 #: Stretches that the second kernel joins at a time.
 _JOINED = 1024
 #: Partial results: count, mean, squares around it, smallest, largest, zeros, NaN, +Inf, -Inf.
@@ -38,7 +40,7 @@ _CODES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 
 
 
 @triton.jit
-def _begin_of(address, CODE: tl.constexpr, IS_ALIGNED: tl.constexpr):  # type: ignore[no-untyped-def]
+def begin_of(address, CODE: tl.constexpr, IS_ALIGNED: tl.constexpr):  # type: ignore[no-untyped-def]
     if CODE == 0:
         begin = address.to(tl.pointer_type(tl.float32))
     elif CODE == 1:
@@ -53,7 +55,7 @@ def _begin_of(address, CODE: tl.constexpr, IS_ALIGNED: tl.constexpr):  # type: i
 
 
 @triton.jit
-def _wide(x):  # type: ignore[no-untyped-def]
+def wide(x):  # type: ignore[no-untyped-def]
     return x if x.dtype == tl.float64 else x.to(tl.float32)
 
 
@@ -90,7 +92,7 @@ def _stretches(  # type: ignore[no-untyped-def]
 ):
     program = tl.load(members + tl.program_id(0))
     row = tl.load(owners + program)
-    begin = _begin_of(tl.load(places + 2 * row), CODE, IS_ALIGNED)
+    begin = begin_of(tl.load(places + 2 * row), CODE, IS_ALIGNED)
     start = tl.multiple_of(tl.load(starts + program), BLOCK)
     size = tl.minimum(tl.load(places + 2 * row + 1) - start, BLOCK * ROUNDS)
     lanes = tl.arange(0, BLOCK)
@@ -98,7 +100,7 @@ def _stretches(  # type: ignore[no-untyped-def]
     finite_count = tl.zeros((), tl.int32)
     number = tl.zeros((), tl.int64)
     while (finite_count == 0) & (number < size):
-        x = _wide(tl.load(begin + start + number + lanes, mask=number + lanes < size, other=float("nan")))
+        x = wide(tl.load(begin + start + number + lanes, mask=number + lanes < size, other=float("nan")))
         finite = tl.abs(x) < float("inf")
         finite_count = tl.sum(finite.to(tl.int32), 0)
         share = 1.0 / tl.maximum(finite_count, 1).to(tl.float64)
@@ -112,7 +114,7 @@ def _stretches(  # type: ignore[no-untyped-def]
     counts = tl.zeros((BLOCK,), tl.int32)
     whole = size - size % BLOCK
     for at in range(0, whole, BLOCK):
-        x = _wide(tl.load(begin + start + tl.multiple_of(at, BLOCK) + lanes))
+        x = wide(tl.load(begin + start + tl.multiple_of(at, BLOCK) + lanes))
         sums, squares, low, high, counts = _finite_added(x, shift, sums, squares, low, high, counts)
     total = tl.sum(sums, 0)
     if (total - total) != 0.0:  # something is not finite, or overflowed: once more, with a look at each
@@ -122,11 +124,11 @@ def _stretches(  # type: ignore[no-untyped-def]
         high = tl.full((BLOCK,), float("-inf"), compared)
         counts = tl.zeros((BLOCK,), tl.int32)
         for at in range(0, whole, BLOCK):
-            x = _wide(tl.load(begin + start + tl.multiple_of(at, BLOCK) + lanes))
+            x = wide(tl.load(begin + start + tl.multiple_of(at, BLOCK) + lanes))
             sums, squares, low, high, counts = _added(x, lanes >= 0, shift, sums, squares, low, high, counts)
     if whole < size:
         inside = whole + lanes < size
-        x = _wide(tl.load(begin + start + whole + lanes, mask=inside, other=0.0))
+        x = wide(tl.load(begin + start + whole + lanes, mask=inside, other=0.0))
         sums, squares, low, high, counts = _added(x, inside, shift, sums, squares, low, high, counts)
     nans = tl.sum((counts >> 8) & 255, 0)
     positive = tl.sum((counts >> 16) & 255, 0)
@@ -199,14 +201,7 @@ def measure_fused(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
             not be freed before the current stream has passed this call; the caching allocator sees to that.
     """
     device = tensors[0].device
-    addresses = [tensor.data_ptr() for tensor in tensors]
-    sizes = tuple(tensor.numel() for tensor in tensors)
-    kinds = tuple(
-        (_CODES[tensor.dtype], address % _ALIGNED_BYTES == 0)
-        for tensor, address in zip(tensors, addresses, strict=True)
-    )
-    plan = _plan(sizes, kinds, device)
-    places = _moved(torch.tensor(list(zip(addresses, sizes, strict=True))), device)
+    plan, places = plan_of(tensors)
     rows = torch.empty((len(tensors), 10), dtype=torch.float64, device=device)
     partials = torch.empty((max(plan.owners.numel(), 1), _FIELDS), dtype=torch.float64, device=device)
     for (code, is_aligned), members in plan.members.items():
@@ -222,7 +217,7 @@ def measure_fused(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     return rows
 
 
-class _Plan(NamedTuple):
+class Plan(NamedTuple):
     """Where the stretches lie.
 
     Attributes:
@@ -238,24 +233,35 @@ class _Plan(NamedTuple):
     firsts: torch.Tensor
 
 
+def plan_of(tensors: Sequence[torch.Tensor]) -> tuple[Plan, torch.Tensor]:
+    """Return where the stretches of the tensors lie, and on their device the `(n, 2)` addresses and sizes."""
+    addresses = [tensor.data_ptr() for tensor in tensors]
+    sizes = tuple(tensor.numel() for tensor in tensors)
+    kinds = tuple(
+        (_CODES[tensor.dtype], address % _ALIGNED_BYTES == 0)
+        for tensor, address in zip(tensors, addresses, strict=True)
+    )
+    device = tensors[0].device
+    return _plan(sizes, kinds, device), moved(torch.tensor(list(zip(addresses, sizes, strict=True))), device)
+
+
 @lru_cache(maxsize=256)
-def _plan(sizes: tuple[int, ...], kinds: tuple[tuple[int, bool], ...], device: torch.device) -> _Plan:
-    stretch = _BLOCK * _ROUNDS
-    counts = [-(-size // stretch) for size in sizes]
+def _plan(sizes: tuple[int, ...], kinds: tuple[tuple[int, bool], ...], device: torch.device) -> Plan:
+    counts = [-(-size // STRETCH) for size in sizes]
     owners = [row for row, count in enumerate(counts) for _ in range(count)]
-    starts = [part * stretch for count in counts for part in range(count)]
+    starts = [part * STRETCH for count in counts for part in range(count)]
     firsts = [sum(counts[:row]) for row in range(len(counts) + 1)]
     members: dict[tuple[int, bool], list[int]] = {}
     for number, row in enumerate(owners):
         members.setdefault(kinds[row], []).append(number)
 
     def sent(column: Sequence[int]) -> torch.Tensor:
-        return _moved(torch.tensor(column, dtype=torch.int64), device)
+        return moved(torch.tensor(column, dtype=torch.int64), device)
 
     by_kind = {kind: sent(numbers) for kind, numbers in members.items()}
-    return _Plan(by_kind, sent(owners), sent(starts), sent(firsts))
+    return Plan(by_kind, sent(owners), sent(starts), sent(firsts))
 
 
-def _moved(table: torch.Tensor, device: torch.device) -> torch.Tensor:
+def moved(table: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Return the table on the device, sent from memory that the device reads by itself, so that nobody waits."""
     return table if device.type == "cpu" else table.pin_memory().to(device, non_blocking=True)

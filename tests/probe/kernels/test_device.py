@@ -12,10 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from mindscope.probe.kernels import Bins, count_values, edges_between, table_of
+from mindscope.probe.kernels import Bins, table_of
 from mindscope.probe.kernels.device import measure_on_device, measure_plainly
 from mindscope.probe.kernels.device.device_queue import DeviceCopies
-from mindscope.probe.kernels.device.device_statistics import count_on_device
+from mindscope.probe.kernels.device.device_statistics import counts_on_device
 
 from tests.probe.kernels.test_cpu import slow
 
@@ -34,9 +34,20 @@ def fused(tensors):
     return measure_fused([one.to(PLACE) for one in tensors]).cpu()
 
 
+def counted_by_triton(tensors, rows, bins):
+    from mindscope.probe.kernels.device.triton_histograms import count_fused
+
+    return count_fused([one.to(PLACE) for one in tensors], rows.to(PLACE), bins).cpu()
+
+
 needs_triton = pytest.mark.skipif(not RUNS, reason="needs Triton, and a GPU or its interpreter: `make test-triton`")
 KERNELS = pytest.mark.parametrize(
     "kernel", [pytest.param(measure_plainly, id="torch"), pytest.param(fused, id="triton", marks=needs_triton)]
+)
+
+COUNTED = pytest.mark.parametrize(
+    "counted",
+    [pytest.param(counts_on_device, id="torch"), pytest.param(counted_by_triton, id="triton", marks=needs_triton)],
 )
 
 
@@ -100,20 +111,34 @@ def test_gaps_integers_and_small_floats_are_brought_into_form() -> None:
     agree(measure_on_device(several), several)
 
 
-@pytest.mark.parametrize("bins", [1, 7, 64])
+def counted_by_processor(x: torch.Tensor, row: torch.Tensor, bins: Bins) -> list[int]:
+    wide = x.to(torch.float64).contiguous()
+    table = table_of([(wide.data_ptr() or 1, wide.numel(), 1)], [wide])
+    return bins.count((table.addresses[0], wide.numel(), 1), *row[3:5].tolist())[1].tolist()
+
+
+@COUNTED
+@pytest.mark.parametrize("bins", [Bins(1), Bins(7), Bins(64), Bins(24, is_logarithmic=True)], ids=repr)
 @pytest.mark.parametrize("kind", ["spread", "constant", "not finite", "nothing finite", "empty"])
-def test_counts_on_a_device_are_those_of_the_processor(bins: int, kind: str) -> None:
+def test_counts_on_a_device_are_those_of_the_processor(counted, bins: Bins, kind: str) -> None:
     x = made(0 if kind == "empty" else 3001, torch.float32, 5)
     if kind == "constant":
         x[:] = -3.0
     elif kind != "spread":
         x[:: 1 if kind == "nothing finite" else 5] = float("inf")
     row = measure_plainly([x])[0]
-    low, high = row[3:5].tolist() if torch.isfinite(row[3:5]).all() else (0.0, 0.0)
-    edges, expected = edges_between(low, high, bins), np.zeros(bins, np.int64)
-    table = table_of([(x.data_ptr() or 1, x.numel(), 0)], [x])
-    count_values(table.addresses[0], x.numel(), 0, edges[0], edges[-1], expected)
-    assert count_on_device(x, row, Bins(bins)).tolist() == expected.tolist()
+    assert counted([x], row[None], bins)[0].tolist() == counted_by_processor(x, row, bins)
+
+
+@COUNTED
+@pytest.mark.parametrize("is_logarithmic", [False, True])
+def test_tensors_of_every_size_and_dtype_are_counted_in_one_call(counted, is_logarithmic: bool) -> None:
+    several = [made(size, dtype, size) for size in (0, 1, 511, 70_001) for dtype in DTYPES]
+    several += [made(4097, torch.float32)[1:], torch.tensor([0.0, -0.0, 1e-310, -2.0, 4.0], dtype=torch.float64)]
+    several[4][::7] = float("nan")
+    rows, bins = measure_plainly(several), Bins(64, is_logarithmic)
+    for x, row, found in zip(several, rows, counted(several, rows, bins), strict=True):
+        assert found.tolist() == counted_by_processor(x, row, bins)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
