@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -27,6 +27,35 @@ class Future(Protocol):
 
     row: NDArray[np.float64] | None
     counts: NDArray[np.float64] | None
+
+
+class Table(Protocol):
+    """Numbers of many tensors that were requested from a device at once.
+
+    Attributes:
+        rows: `(n, 10 and those on request)` once they are there; None before.
+    """
+
+    rows: NDArray[np.float64] | None
+
+
+class LateRows:
+    """Rows that were requested.
+
+    Args:
+        numbers: Which they are.
+        table: Their numbers, in the same order.
+    """
+
+    __slots__ = ("_table", "numbers")
+
+    def __init__(self, numbers: Sequence[int], table: Table | None) -> None:
+        self.numbers, self._table = numbers, table
+
+    @property
+    def rows(self) -> NDArray[np.float64] | None:
+        """`(numbers, 10 and those on request)` once they are there; None before."""
+        return None if self._table is None else self._table.rows
 
 
 class HostFuture:
@@ -68,6 +97,9 @@ class Device(Protocol):
 
     def add(self, tensor: Any, *, bins: Bins | None = None, more: More = NO_MORE, at_once: bool = False) -> Future:
         """Request the tensor's ten statistics, those of `more`, and its histogram if there are bins."""
+
+    def add_all(self, tensors: Iterable[Any], size: int, more: More = NO_MORE) -> Table:
+        """Request the statistics of so many tensors at once, as they are now."""
 
     def fetch(self, tensor: Any) -> Fetched:
         """Request the tensor itself, as it is now."""
@@ -247,20 +279,34 @@ class DeviceResults:
         row.wait_for(self._ask(tensor, more=more, at_once=at_once or row in self._read_at_once))
 
     def request_rows(
-        self, tensors: Mapping[int, Any], rows: NDArray[np.float64], more: More = NO_MORE
-    ) -> Mapping[int, Future]:
-        """Request rows of these numbers, their first ten columns, and with `more` their last; return the futures."""
-        futures = {number: self._ask(tensor, more=more) for number, tensor in tensors.items()}  # one by one, in place
-        behind = rows.shape[1] - len(more.columns)
+        self,
+        numbers: Sequence[int],
+        tensors: Iterable[Any],
+        rows: NDArray[np.float64] | None = None,
+        more: More = NO_MORE,
+    ) -> LateRows:
+        """Request the statistics of many tensors as they are now.
+
+        Args:
+            numbers: Which of the rows they are.
+            tensors: As many.
+            rows: What they are written into when they come: their first ten columns, and with `more` their last.
+            more: Statistics on request.
+        """
+        assert self.device is not None, "tensors are taken for remote only where there is a device"
+        pending = self._pending_results()
+        late = LateRows(numbers, self.device.add_all(tensors, len(numbers), more))
+        if rows is None:
+            return late
+        behind, places = rows.shape[1] - len(more.columns), np.array(numbers, np.intp)
 
         def fill() -> None:
-            for number, future in futures.items():
-                if future.row is not None:
-                    rows[number, :_TEN] = future.row[:_TEN]
-                    rows[number, behind:] = future.row[_TEN:]
+            if late.rows is not None:
+                rows[places, :_TEN] = late.rows[:, :_TEN]
+                rows[places, behind:] = late.rows[:, _TEN:]
 
-        self._pending_results().work.append(fill)
-        return futures
+        pending.work.append(fill)
+        return late
 
     def request_value(self, tensor: Any) -> LateScalar:
         """Request the value of a tensor of one element."""

@@ -146,7 +146,7 @@ class StaleGradients:
         if held:
             self._away = np.full((max(held) + 1, len(STATISTICS)), np.nan)
             self.is_away = True
-            device_results.request_rows(held, self._away)
+            device_results.request_rows([*held], held.values(), self._away)
             device_results.launch()
 
     def report_later(self, mine: frozenset[int]) -> None:

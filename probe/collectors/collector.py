@@ -148,7 +148,7 @@ class Step:
     def _late_statistics(self, arrays: Arrays) -> NDArray[np.float64]:
         rows = replace(arrays, remote={}).statistics(self.more)
         if self.device_results is not None:
-            self.device_results.request_rows(arrays.remote, rows, self.more)
+            self.device_results.request_rows([*arrays.remote], arrays.remote.values(), rows, self.more)
         return rows
 
     def add_more(self, arrays: Arrays, rows: NDArray[np.float64]) -> NDArray[np.float64]:

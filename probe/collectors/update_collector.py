@@ -7,13 +7,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..device_results import DeviceResults, Future
+from ..device_results import DeviceResults, LateRows
 from ..kernels import NO_MORE, STATISTICS, Arrays, More, are_same, measure_updates, readable, table_of, values_at
 from .array_copies import CopiedArrays
 from .collector import Rows, Step, WrittenWeight, collector
 
 _NORM = STATISTICS.index("l2_norm")
 _RATIO = len(STATISTICS)
+_NOTHING: Final = LateRows([], None)
 
 
 class DeviceUpdates:
@@ -21,13 +22,13 @@ class DeviceUpdates:
 
     def __init__(self) -> None:
         self._copies: Any = None  # of the framework's tensors
-        self._norms: Mapping[int, Future] = {}
+        self._norms = _NOTHING
 
     def fit(self, now: Mapping[int, Any]) -> bool:
         """Return whether there is a copy of every one of these tensors."""
         if not now:
-            return not self._norms
-        return self._copies is not None and now.keys() == self._norms.keys() and self._copies.fit([*now.values()])
+            return not self._norms.numbers
+        return self._copies is not None and [*now] == self._norms.numbers and self._copies.fit([*now.values()])
 
     def are_of(self, now: Mapping[int, Any]) -> bool:
         """Return whether these tensors, of which there are copies, were copied and are unchanged since."""
@@ -36,13 +37,13 @@ class DeviceUpdates:
     def take(self, now: Mapping[int, Any], device_results: DeviceResults) -> None:
         """Copy the tensors as they are now."""
         if not now:
-            self._copies, self._norms = None, {}
+            self._copies, self._norms = None, _NOTHING
             return
         assert device_results.device is not None, "tensors are remote only where there is a device"
         if self._copies is None:
             self._copies = device_results.device.copies()
         self._copies.take([*now.values()])
-        self._norms = device_results.request_rows(now, np.empty((max(now) + 1, _RATIO)))
+        self._norms = device_results.request_rows([*now], now.values())
 
     def fill(
         self,
@@ -61,14 +62,14 @@ class DeviceUpdates:
         """
         if not now:
             return
-        changes = self._copies.changes([*now.values()])
-        device_results.request_rows(dict(zip(now, changes, strict=True)), moved, more)
-        before, self._norms = self._norms, device_results.request_rows(now, weights, more)
+        numbers = [*now]
+        device_results.request_rows(numbers, self._copies.changes([*now.values()]), moved, more)
+        before = self._norms
+        self._norms = device_results.request_rows(numbers, now.values(), weights, more)
 
         def divide() -> None:
-            for number, future in before.items():
-                if future.row is not None:
-                    moved[number, _RATIO] = moved[number, _NORM] / (future.row[_NORM] + 1e-30)
+            if before.rows is not None:
+                moved[numbers, _RATIO] = moved[numbers, _NORM] / (before.rows[:, _NORM] + 1e-30)
 
         device_results.when_ready(divide)
 

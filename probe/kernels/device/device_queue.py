@@ -6,7 +6,7 @@ measured any more: its statistics are marked broken, and the caller may request 
 are fetched in the order of the stream, and copies on the device tell how far tensors have moved.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, TypeAlias
 
@@ -68,7 +68,7 @@ def fetch(tensor: torch.Tensor) -> PendingTensor:
 
 
 #: Bytes of differences in memory at a time, beside the copies. Our choice.
-_MOST_BYTES: Final = 256 << 20
+_DIFFERENCES: Final = 256 << 20
 
 
 class DeviceCopies:
@@ -138,14 +138,20 @@ def _groups(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
     start, size_bytes = 0, 0
     for number, tensor in enumerate(tensors):
         size_bytes += tensor.numel() * max(tensor.element_size(), 4)
-        if size_bytes >= _MOST_BYTES:
+        if size_bytes >= _DIFFERENCES:
             yield start, number + 1
             start, size_bytes = number + 1, 0
     if start < len(tensors):
         yield start, len(tensors)
 
 
-_MOST_TENSORS: Final = 256
+#: Tensors and bytes that wait for one launch, which takes the host half a millisecond; bytes also by the share of the
+#: device's memory that they hold back meanwhile. Our choices.
+_MOST_TENSORS: Final = 1024
+_MOST_BYTES: Final = 1 << 30
+_MEMORY_SHARE: Final = 64
+#: What the kernels read as it is, also where it is a leaf of the graph.
+_PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 #: Number of the device and handle of the stream; None for the processor itself.
 _StreamKey: TypeAlias = tuple[int, int] | None
 
@@ -199,12 +205,41 @@ class PendingBatch:
                 start += requested.size
 
 
+class PendingTable:
+    """The numbers of many tensors that were read at once.
+
+    Attributes:
+        rows: `(n, 10 and those on request)` once they are there, in the order of the tensors; None before.
+    """
+
+    def __init__(self, size: int, more: More) -> None:
+        self._size, self._more = size, more
+        self._parts: list[tuple[list[int], PendingTensor]] = []
+        self.rows: NDArray[np.float64] | None = None
+
+    def add(self, places: list[int], numbers: PendingTensor) -> None:
+        """Take `(k, 10 and those on request)` as the rows at these places."""
+        self._parts.append((places, numbers))
+
+    def is_ready(self) -> bool:
+        """Return whether `take` would not wait."""
+        return all(numbers.is_ready() for _, numbers in self._parts)
+
+    def take(self) -> None:
+        """Wait for the numbers."""
+        rows = np.full((self._size, len(STATISTICS) + len(self._more.columns)), np.nan)
+        for places, numbers in self._parts:
+            numbers.take()
+            rows[places] = numbers.array
+        self.rows = rows
+
+
 class DeviceQueue:
     """The batches of one monitor: one for each stream in whose order its tensors are read."""
 
     def __init__(self) -> None:
         self._batches: dict[_StreamKey, _Batch] = {}
-        self._arrivals: list[PendingBatch | PendingTensor] = []
+        self._arrivals: list[PendingBatch | PendingTable | PendingTensor] = []
 
     def add(
         self, tensor: torch.Tensor, *, bins: Bins | None = None, more: More = NO_MORE, at_once: bool = False
@@ -223,6 +258,35 @@ class DeviceQueue:
         if batch.add(pending, part) or at_once:
             self._send(batch)
         return pending
+
+    def add_all(self, tensors: Iterable[torch.Tensor], size: int, more: More = NO_MORE) -> PendingTable:
+        """Read many tensors as they are now, with a few launches; return their statistics as pending.
+
+        Much less is done on the host for each of them than by `add`.
+
+        Args:
+            tensors: As `add` takes them. One that is made as it is asked for is held for no longer than its launch.
+            size: How many there are.
+            more: Statistics on request.
+        """
+        table, held_bytes = PendingTable(size, more), 0
+        places: list[int] = []
+        parts: list[torch.Tensor] = []
+        for place, tensor in enumerate(tensors):
+            part = tensor
+            if type(tensor) not in _PLAIN or tensor.dtype not in READ or not tensor.is_contiguous():
+                part = tensor.detach()
+                part = readable(part.to_local() if hasattr(part, "to_local") else part)
+            if parts and (held_bytes >= _MOST_BYTES or part.device != parts[0].device):
+                table.add(places, _read(parts, more))
+                places, parts, held_bytes = [], [], 0
+            places.append(place)
+            parts.append(part)
+            held_bytes += part.nbytes
+        if parts:
+            table.add(places, _read(parts, more))
+        self._arrivals.append(table)
+        return table
 
     def _batch_of(self, part: torch.Tensor) -> "_Batch":
         """Return the batch of the stream that computes on the tensor's device now.
@@ -265,7 +329,7 @@ class DeviceQueue:
         self._arrivals.append(fetched)
         return fetched
 
-    def launch(self) -> list[PendingBatch | PendingTensor]:
+    def launch(self) -> list[PendingBatch | PendingTable | PendingTensor]:
         """Launch all that was gathered; return what is to arrive since the last time."""
         for batch in self._batches.values():
             self._send(batch)
@@ -285,13 +349,14 @@ class _Batch:
         self._stream = stream
         self._queued: list[tuple[PendingStatistics, torch.Tensor, int]] = []
         self._bytes = 0
+        self._most_bytes = _MOST_BYTES if stream is None else _share_of(stream.device)
 
     def add(self, pending: PendingStatistics, tensor: torch.Tensor) -> bool:
         """Let the tensor wait for the next launch; return whether that is due."""
         queued = self._queued
         queued.append((pending, tensor, tensor._version))
         self._bytes += tensor.nbytes
-        return self._bytes >= _MOST_BYTES or len(queued) >= _MOST_TENSORS
+        return self._bytes >= self._most_bytes or len(queued) >= _MOST_TENSORS
 
     def send(self) -> PendingBatch | None:
         queued, self._queued, self._bytes = self._queued, [], 0
@@ -323,6 +388,22 @@ class _Batch:
         event = torch.cuda.Event()
         event.record(self._stream)
         return pinned, event
+
+
+def _share_of(device: torch.device) -> int:
+    """Return the bytes that may wait for one launch on the device."""
+    return min(_MOST_BYTES, int(torch.cuda.get_device_properties(device).total_memory) // _MEMORY_SHARE)
+
+
+def _read(tensors: Sequence[torch.Tensor], more: More) -> PendingTensor:
+    """Request `(n, 10 and those on request)` of tensors of one device."""
+    device = tensors[0].device
+    with torch.no_grad(), torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        rows = measure_readable(tensors)
+        if more.flags:
+            pairs = zip(tensors, rows, strict=True)
+            rows = torch.cat([rows, torch.stack([requested_on_device(tensor, row, more) for tensor, row in pairs])], 1)
+        return fetch(rows)
 
 
 def _beside(

@@ -14,6 +14,7 @@ which is at most the elements of a stretch over those of the block that c is the
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 import torch
@@ -37,10 +38,12 @@ _ALIGNED_BYTES = 16
 
 #: How the kernel is told the element type.
 _CODES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3}
+_dtype = attrgetter("dtype")
 
 
 @triton.jit
 def begin_of(address, CODE: tl.constexpr, IS_ALIGNED: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Pointer to the first element at an address."""
     if CODE == 0:
         begin = address.to(tl.pointer_type(tl.float32))
     elif CODE == 1:
@@ -56,6 +59,7 @@ def begin_of(address, CODE: tl.constexpr, IS_ALIGNED: tl.constexpr):  # type: ig
 
 @triton.jit
 def wide(x):  # type: ignore[no-untyped-def]
+    """The elements as they are compared: float64 as it is, all others as float32."""
     return x if x.dtype == tl.float64 else x.to(tl.float32)
 
 
@@ -235,18 +239,29 @@ class Plan(NamedTuple):
 
 def plan_of(tensors: Sequence[torch.Tensor]) -> tuple[Plan, torch.Tensor]:
     """Return where the stretches of the tensors lie, and on their device the `(n, 2)` addresses and sizes."""
-    addresses = [tensor.data_ptr() for tensor in tensors]
-    sizes = tuple(tensor.numel() for tensor in tensors)
-    kinds = tuple(
-        (_CODES[tensor.dtype], address % _ALIGNED_BYTES == 0)
-        for tensor, address in zip(tensors, addresses, strict=True)
-    )
+    addresses, sizes = tuple(map(torch.Tensor.data_ptr, tensors)), tuple(map(torch.Tensor.numel, tensors))
+    codes = map(_CODES.__getitem__, map(_dtype, tensors))
+    kinds = tuple((code, address % _ALIGNED_BYTES == 0) for code, address in zip(codes, addresses, strict=True))
     device = tensors[0].device
-    return _plan(sizes, kinds, device), moved(torch.tensor(list(zip(addresses, sizes, strict=True))), device)
+    stream = torch._C._cuda_getCurrentRawStream(device.index) if device.type == "cuda" else 0
+    return _plan(sizes, kinds, device, stream), _places(addresses, sizes, device, stream)
+
+
+@lru_cache(maxsize=64)
+def _places(addresses: tuple[int, ...], sizes: tuple[int, ...], device: torch.device, stream: int) -> torch.Tensor:
+    """Return the table; that of weights and of what an optimizer keeps is the same in every step.
+
+    Args:
+        addresses, sizes, device: Of the tensors.
+        stream: In whose order the table is sent: another one would have to wait for it.
+    """
+    return moved(torch.tensor(list(zip(addresses, sizes, strict=True))), device)
 
 
 @lru_cache(maxsize=256)
-def _plan(sizes: tuple[int, ...], kinds: tuple[tuple[int, bool], ...], device: torch.device) -> Plan:
+def _plan(
+    sizes: tuple[int, ...], kinds: tuple[tuple[int, bool], ...], device: torch.device, stream: int
+) -> Plan:
     counts = [-(-size // STRETCH) for size in sizes]
     owners = [row for row, count in enumerate(counts) for _ in range(count)]
     starts = [part * STRETCH for count in counts for part in range(count)]
