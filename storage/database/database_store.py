@@ -126,19 +126,17 @@ class DatabaseStore:
 
     def _readable(self, limit: int) -> tuple[tuple[Run, ...], list[StoreDamaged | StoreTooNew]]:
         """Return the newest runs that can be read, and the errors of the others; raise when none can be read."""
-        backend = self._backend
         found: list[Run] = []
         unreadable: list[StoreDamaged | StoreTooNew] = []
-        for run in backend.run_ids():
+        for listed in self._backend.listed():
             if len(found) >= limit:
                 break
-            try:
-                if summaries := backend.summaries(run):
-                    for words in filter(None, (summary.damage for summary in summaries)):
-                        _log.warning("%s", words)
-                    found.append(merge_summaries(summaries, backend.note(run)))
-            except (StoreDamaged, StoreTooNew) as error:
-                unreadable.append(error)
+            if not isinstance(listed, tuple):
+                unreadable.append(listed)
+            elif listed[0]:
+                for words in filter(None, (summary.damage for summary in listed[0])):
+                    _log.warning("%s", words)
+                found.append(merge_summaries(*listed))
         if unreadable and not found:
             raise combined_error(self.url, unreadable)
         return tuple(sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)), unreadable

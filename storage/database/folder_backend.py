@@ -5,7 +5,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -29,6 +29,7 @@ from .folder_catalogue import Catalogue, Signature, file_signature
 from .rank_recording import Feeding, RankRecording, RecordingSummary, RunNote, StoredMessage, claim, summarise_recording
 from .recording_writer import RecordingWriter
 from .run_head import Newest, RunHead, head_path, read_head
+from .store_backend import Listed
 
 _log = logging.getLogger(__name__)
 #: A checkpoint writes the log back into the file when the log has grown by this much; and also after so many seconds,
@@ -161,9 +162,13 @@ class FolderBackend:
         self._seen: dict[Path, tuple[Signature, RecordingSummary]] = {}
         self._lock = threading.RLock()
 
-    def run_ids(self) -> Sequence[str]:
-        """Return the runs, newest first by their ids."""
-        return sorted({run for run, _, _ in self._files()}, reverse=True)
+    def listed(self) -> Iterator[Listed]:
+        """Yield the runs, newest first by their ids."""
+        for run in sorted({run for run, _, _ in self._files()}, reverse=True):
+            try:
+                yield self.summaries(run), self.note(run)
+            except (StoreDamaged, StoreTooNew) as error:
+                yield error
 
     def recordings(self, run: str) -> tuple[RankRecording, ...]:
         """Return the ranks of a run, ascending; none for an unknown run."""

@@ -5,9 +5,10 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, Engine, select
 
@@ -106,8 +107,7 @@ class Catalogue:
         engine = file_reader(self._path)
         try:
             with store_errors(self._path), engine.connect() as connection, connection.begin():
-                runs = set(connection.execute(select(annotation.c.run)).scalars())
-                notes = {run: read_note(connection, run) for run in runs}
+                notes = read_notes(connection)
                 rows = connection.execute(select(listed)).all()
         finally:
             engine.dispose()
@@ -134,14 +134,23 @@ def file_signature(path: Path) -> Signature:
     return tuple(parts)
 
 
-def read_note(connection: Connection, run: str) -> RunNote:
-    """Return the note on a run."""
-    hidden = connection.execute(select(muted.c.rule, muted.c.site).where(muted.c.run == run)).all()
-    pairs = frozenset((rule, site) for rule, site in hidden)
-    row = connection.execute(select(annotation).where(annotation.c.run == run)).one_or_none()
+def read_notes(connection: Connection, runs: Collection[str] | None = None) -> dict[str, RunNote]:
+    """Return the note on each of these runs; of all that have one where none is named."""
+    of_people, of_rules = select(annotation), select(muted)
+    if runs is not None:
+        of_people, of_rules = of_people.where(annotation.c.run.in_(runs)), of_rules.where(muted.c.run.in_(runs))
+    hidden: dict[str, set[tuple[str, str]]] = {}
+    for run, rule, site in connection.execute(of_rules):
+        hidden.setdefault(run, set()).add((rule, site))
+    given = {row.run: row for row in connection.execute(of_people)}
+    asked = {*given, *hidden} if runs is None else runs
+    return {run: _note(given.get(run), frozenset(hidden.get(run, ()))) for run in asked}
+
+
+def _note(row: Any, hidden: frozenset[tuple[str, str]]) -> RunNote:
     if row is None:
-        return RunNote(muted=pairs)
-    return RunNote(row.name, None if row.tags is None else from_json(row.tags), row.remark, row.revision, pairs)
+        return RunNote(muted=hidden)
+    return RunNote(row.name, None if row.tags is None else from_json(row.tags), row.remark, row.revision, hidden)
 
 
 def write_note(

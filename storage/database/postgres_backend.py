@@ -30,13 +30,16 @@ from ..schema.table_definitions import (
     written,
 )
 from .commits import ServerCommits, claim_commits, wait_for_disk
-from .folder_catalogue import forget_notes, read_note, write_mute, write_note
-from .rank_recording import Feeding, RankRecording, RecordingSummary, RunNote, StoredMessage, claim, summarise_run
+from .folder_catalogue import forget_notes, read_notes, write_mute, write_note
+from .rank_recording import Feeding, RankRecording, RecordingSummary, RunNote, StoredMessage, claim, summarise_runs
 from .recording_writer import RecordingWriter
+from .store_backend import Listed
 
 _log = logging.getLogger(__name__)
 #: Advisory lock under which ranks that start at the same moment create tables; any fixed number works.
 _LOCK = 0x6D696E64
+#: Runs that are listed by one query.
+_LISTED = 200
 #: Seconds that a thread waits for a connection in use.
 _WAIT_S = 30.0
 #: Seconds after which a connection that is not used is closed: less than between two heartbeats. Our choice.
@@ -63,13 +66,18 @@ class PostgresBackend:
             if self._ready:
                 check_version(connection)
 
-    def run_ids(self) -> Sequence[str]:
-        """Return the runs, newest first."""
+    def listed(self) -> Iterator[Listed]:
+        """Yield the runs, newest first, many of them by one query."""
         if not self._is_ready():
-            return ()
+            return
         with store_errors(self.url), self._snapshots.begin() as connection:
             query = select(recording.c.run).order_by(recording.c.created_at.desc(), recording.c.run.desc())
-            return list(dict.fromkeys(connection.execute(query).scalars()))
+            runs = list(dict.fromkeys(connection.execute(query).scalars()))
+        for begin in range(0, len(runs), _LISTED):
+            asked = runs[begin : begin + _LISTED]
+            with store_errors(self.url), self._snapshots.begin() as connection:
+                summaries, notes = summarise_runs(connection, asked), read_notes(connection, asked)
+            yield from ((summaries[run], notes[run]) for run in asked)
 
     def recordings(self, run: str) -> tuple[RankRecording, ...]:
         """Return the ranks of a run, ascending; none for an unknown run."""
@@ -85,7 +93,7 @@ class PostgresBackend:
         if not self._is_ready():
             return ()
         with store_errors(self.url), self._snapshots.begin() as connection:
-            return summarise_run(connection, run)
+            return summarise_runs(connection, [run])[run]
 
     def revisions(self, run: str) -> tuple[int, Sequence[tuple[int, int]]]:
         """Return the revision of the note, and (rank, revision) of each recording, ascending: in one query."""
@@ -106,7 +114,7 @@ class PostgresBackend:
     def note(self, run: str) -> RunNote:
         """Return the name, tags, remark and muted rules that people gave a run."""
         with store_errors(self.url), self._snapshots.begin() as connection:
-            return read_note(connection, run)
+            return read_notes(connection, [run])[run]
 
     def annotate(self, run: str, name: str | None, tags: Mapping[str, Json] | None, remark: str | None) -> None:
         """Change the values that are not None."""

@@ -1,7 +1,7 @@
 """One rank of one run in a database: its writer, its summary, its findings, events and outcomes."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast, get_args
@@ -145,26 +145,26 @@ def summarise_recording(connection: Connection, number: int, newest: Newest | No
     return _summary(row, [tuple(counted) for counted in found], damaged)
 
 
-def summarise_run(connection: Connection, run: str) -> tuple[RecordingSummary, ...]:
-    """Return the summaries of all ranks of a run, with as many queries as for one."""
+def summarise_runs(connection: Connection, runs: Collection[str]) -> dict[str, tuple[RecordingSummary, ...]]:
+    """Return by run the summaries of all its ranks, with as many queries as for one; none of an unknown run."""
     columns = (column for column in recording.c if column.name != "structure")
-    rows = connection.execute(select(*columns).where(recording.c.run == run).order_by(recording.c.rank)).all()
+    rows = connection.execute(select(*columns).where(recording.c.run.in_(runs)).order_by(recording.c.rank)).all()
     counts: dict[int, list[_Counted]] = {row.id: [] for row in rows}
     for number, *counted in connection.execute(
         select(finding.c.recording, finding.c.rule, finding.c.site, finding.c.severity, func.count())
-        .where(finding.c.recording.in_(select(recording.c.id).where(recording.c.run == run)))
+        .where(finding.c.recording.in_(select(recording.c.id).where(recording.c.run.in_(runs))))
         .group_by(finding.c.recording, finding.c.rule, finding.c.site, finding.c.severity)
     ):
         counts[number].append((counted[0], counted[1], counted[2], counted[3]))
-    summaries = []
+    summaries: dict[str, list[RecordingSummary]] = {run: [] for run in runs}
     with gathering() as unread:
-        ledgers = read_ledgers(connection, run)
+        ledgers = read_ledgers(connection, runs)
     for row in rows:
         with gathering() as damaged:
             check_values(tuple(getattr(row, name) for name in ROW_COLUMNS), ledgers.get(row.id))
         unknown = unread if row.id in ledgers and ledgers[row.id] is None else []
-        summaries.append(_summary(row, counts[row.id], [*damaged, *unknown[:1]]))
-    return tuple(summaries)
+        summaries[row.run].append(_summary(row, counts[row.id], [*damaged, *unknown[:1]]))
+    return {run: tuple(found) for run, found in summaries.items()}
 
 
 def _summary(row: _AnyRow, found: Sequence[_Counted], damaged: Sequence[Damage]) -> RecordingSummary:

@@ -1,13 +1,17 @@
 """What differs between a folder of run files and a PostgreSQL schema, whose tables are the same."""
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from ..control_channel import ControlChannel
+from ..errors import StoreDamaged, StoreTooNew
 from ..records import Finding, Json
 from ..run_info import Run
 from .rank_recording import Feeding, RankRecording, RecordingSummary, RunNote, StoredMessage
 from .recording_writer import RecordingWriter
+
+#: The summaries of a run's ranks and its note; or why the run cannot be read.
+Listed: TypeAlias = tuple[tuple[RecordingSummary, ...], RunNote] | StoreDamaged | StoreTooNew
 
 
 class StoreBackend(Protocol):
@@ -15,8 +19,8 @@ class StoreBackend(Protocol):
 
     url: str
 
-    def run_ids(self) -> Sequence[str]:
-        """Return the runs, newest first."""
+    def listed(self) -> Iterator[Listed]:
+        """Yield the runs, newest first."""
 
     def recordings(self, run: str) -> tuple[RankRecording, ...]:
         """Return the ranks of a run, ascending; none for an unknown run."""

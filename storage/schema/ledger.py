@@ -110,12 +110,12 @@ def read_ledger(connection: Connection, number: int, *, is_changing: bool = Fals
     return None if text is None else _parsed(text, number)
 
 
-def read_ledgers(connection: Connection, run: str) -> dict[int, Ledger | None]:
-    """Return the ledgers of all recordings of a run, by their numbers; those of an older version are left out."""
+def read_ledgers(connection: Connection, runs: Collection[str]) -> dict[int, Ledger | None]:
+    """Return the ledgers of all recordings of some runs, by their numbers; those of an older version are left out."""
     if not _has_ledgers(connection):
         return {}
-    of_run = select(recording.c.id).where(recording.c.run == run)
-    rows = connection.execute(select(account.c.recording, account.c.data).where(account.c.recording.in_(of_run)))
+    of_runs = select(recording.c.id).where(recording.c.run.in_(runs))
+    rows = connection.execute(select(account.c.recording, account.c.data).where(account.c.recording.in_(of_runs)))
     return {number: None if text is None else _parsed(text, number) for number, text in rows}
 
 

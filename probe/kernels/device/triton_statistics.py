@@ -259,9 +259,7 @@ def _places(addresses: tuple[int, ...], sizes: tuple[int, ...], device: torch.de
 
 
 @lru_cache(maxsize=256)
-def _plan(
-    sizes: tuple[int, ...], kinds: tuple[tuple[int, bool], ...], device: torch.device, stream: int
-) -> Plan:
+def _plan(sizes: tuple[int, ...], kinds: tuple[tuple[int, bool], ...], device: torch.device, stream: int) -> Plan:
     counts = [-(-size // STRETCH) for size in sizes]
     owners = [row for row, count in enumerate(counts) for _ in range(count)]
     starts = [part * STRETCH for count in counts for part in range(count)]
