@@ -30,7 +30,6 @@ from typing import Any, Final, Literal, Protocol
 
 import yaml
 from sqlalchemy import Engine, inspect, select
-from sqlalchemy.dialects.postgresql import insert
 
 from .bounded_yaml import MOST_BYTES, BoundedLoader
 from .encoding.record_codec import from_json, to_json
@@ -161,6 +160,8 @@ class DatabaseChannel:
 
     def post(self, topic: str, content: Document) -> None:
         """Replace the row."""
+        from sqlalchemy.dialects.postgresql import insert  # noqa: PLC0415  a tenth of the start, and only servers need it
+
         with store_errors(self._location), self._engine.begin() as connection:
             server.create_all(connection)
             text = to_json(dict(content))
