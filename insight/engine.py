@@ -4,11 +4,10 @@ Its findings depend on the structure and the records alone, never on time, threa
 the offline one agree bit for bit.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ..storage import Event, Finding, FindingKey, Json, StepRecord, Structure
+from ..storage import Finding, FindingKey, Json, StepRecord, Structure
 from ..storage.training_kinds import TrainingKind
 from .context.broken_claims import BrokenClaims
 from .context.model_index import ModelIndex
@@ -20,11 +19,10 @@ from .finding_onset import Batches, Changes
 from .learner_rules import LearnerRules, addressed
 from .root_causes import appearance, is_superfluous
 from .rule import NEW_STRUCTURE, Rule
+from .rule_faults import RuleFaults
 from .rule_scheduler import RecordKind, RuleCall, RuleScheduler
 from .verdict import RunFacts
 from .watchpoints import PREFIX, rules_with
-
-_log = logging.getLogger(__name__)
 
 #: The most kinds of records whose rules are cached.
 _KINDS = 256
@@ -56,7 +54,8 @@ class Engine:
         self._burst = Burst()
         self._counted: dict[str, int] = {}
         self._kinds: dict[tuple[object, ...], RecordKind] = {}
-        self._scheduler = RuleScheduler()
+        self._faults = RuleFaults()
+        self._scheduler = RuleScheduler(self._faults)
         self._findings: dict[FindingKey, Finding] = {}
         self._batches = Batches()
         self.batches: dict[FindingKey, str] = {}
@@ -65,7 +64,6 @@ class Engine:
         self._changes = Changes()
         self._claims = BrokenClaims()
         self.changes: dict[FindingKey, str] = {}
-        self._faults: list[Event] = []
         self.records = 0
         self._facts = RunFacts()
 
@@ -144,7 +142,7 @@ class Engine:
             try:
                 found.extend(check(context, state))
             except BaseException as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run
-                found[known:] = [self._fault(rule, context, error)]
+                found[known:] = self._fault(rule, context, error)
             if len(found) > known:
                 found[known:] = [rule.sign(finding) for finding in found[known:]]
         return found
@@ -164,7 +162,7 @@ class Engine:
             except Exception as error:
                 if name not in self._rules:
                     raise
-                found.append(self._fault(self._rules[name], context, error))
+                found += self._fault(self._rules[name], context, error)
         if not is_expected:
             scheduler.begin(() if self._is_new else self._burst.lookahead(context.record))
         return found
@@ -216,7 +214,7 @@ class Engine:
 
     def not_run(self) -> dict[str, str]:
         """Return why the silence of each other rule means nothing."""
-        reasons = {event.site: str(event.data["error"]) for event in self._faults}
+        reasons = {event.site: str(event.data["error"]) for event in self._faults.events}
         seen = self._seen()
         for rule in self._rules.values():
             missing = [need for need in rule.needs if need not in seen]
@@ -238,13 +236,13 @@ class Engine:
             if name not in self._memories:
                 self._memories[name] = rule.memory() if rule.memory else None
 
-    def _fault(self, rule: Rule, context: StepContext, error: BaseException) -> Finding:
-        """Switch the rule off and return a finding about it."""
-        _log.warning("rule %s failed at step %d and is switched off", rule.name, context.step, exc_info=True)
+    def _fault(self, rule: Rule, context: StepContext, error: BaseException) -> list[Finding]:
+        """Switch the rule off; return a finding about it, unless another rule has failed at the same place."""
         del self._rules[rule.name]
         self._forget_kinds()
+        if not self._faults.switch_off(rule.name, context.step, error):
+            return []
         words = f"{type(error).__name__}: {error}"
-        self._faults.append(Event("monitor_fault", context.step, rule.name, data={"error": f"failed with {words}"}))
         finding = context.finding(
             f"rule/{rule.name}",
             "",
@@ -254,7 +252,7 @@ class Engine:
             "the training is unharmed, and the other rules continue",
             advice="report this as a bug of mindscope with the run file; do not take this rule's silence for health",
         )
-        return replace(finding, rule="monitor-fault", cause="monitor_fault")
+        return [replace(finding, rule="monitor-fault", cause="monitor_fault")]
 
 
 def _globs(value: Json | None) -> tuple[str, ...]:

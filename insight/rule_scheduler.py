@@ -1,6 +1,5 @@
 """Decides which rules check the next record: all that need something of it, except those inside a skip window."""
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -8,8 +7,7 @@ from functools import partial
 from ..storage import StepRecord
 from .context.step_context import Lookahead, SkipWindow, StepContext
 from .rule import Check, Rule
-
-_log = logging.getLogger(__name__)
+from .rule_faults import NO_SKIP_WINDOW, RuleFaults
 
 #: A rule, its check and its state.
 RuleCall = tuple[Rule, Check, object]
@@ -42,10 +40,12 @@ class RuleScheduler:
     """The records that are expected, and the rules that skip some of them.
 
     Args:
+        faults: Where rules that raise are told of.
         records: In their order; empty if the coming records are not known.
         index: Of the next record.
     """
 
+    faults: RuleFaults
     records: Sequence[StepRecord] = ()
     index: int = 0
     _windows: dict[str, _OpenWindow] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class RuleScheduler:
             if self._next_lookahead.get(rule.name, 0) > self.index:
                 self._looks_ahead_at = min(self._looks_ahead_at, self._next_lookahead[rule.name])
             else:
-                self._open_window(rule.name, _skip_window(rule, lookahead, state))
+                self._open_window(rule.name, self._skip_window(rule, lookahead, state))
         if bounds is None and lookahead.bounds is not None:
             self._open_window(_BOUNDS, lookahead.bounds)
         self._calls.clear()
@@ -125,10 +125,9 @@ class RuleScheduler:
         self._next_lookahead[name] = index
         self._looks_ahead_at = min(self._looks_ahead_at, index)
 
-
-def _skip_window(rule: Rule, lookahead: Lookahead, state: object) -> SkipWindow | None:
-    try:
-        return rule.skip_window(lookahead, state) if rule.skip_window is not None else None
-    except Exception:  # noqa: BLE001 - a rule of whatever quality must never harm the run: it checks every record
-        _log.warning("rule %s failed to find its skip window", rule.name, exc_info=True)
-        return None
+    def _skip_window(self, rule: Rule, lookahead: Lookahead, state: object) -> SkipWindow | None:
+        try:
+            return rule.skip_window(lookahead, state) if rule.skip_window is not None else None
+        except Exception as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run: it checks all
+            self.faults.tell(rule.name, NO_SKIP_WINDOW, error)
+            return None

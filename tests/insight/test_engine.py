@@ -59,6 +59,17 @@ def test_a_rule_that_raises_is_switched_off_and_reported_once(caplog):
     assert caplog.text.count("switched off") == 1
 
 
+def test_a_place_that_fails_several_rules_is_told_of_once_and_all_of_them_are_named(caplog):
+    names = ("first", "second", "third")
+    rules = {name: replace(RULES["loss-spike"], name=name, check=broken) for name in names}
+    engine = Engine(rules)
+    for record in Recording({"scalar/loss": (1.0, 2.0, 3.0)}).records():
+        engine.observe(record)
+    assert [found.site for found in engine.findings] == ["rule/first"]
+    assert [name for name, reason in engine.not_run().items() if "no such thing" in reason] == [*names]
+    assert caplog.text.count("switched off") == 1
+
+
 def test_rules_that_saw_nothing_say_what_was_missing():
     engine = Engine(RULES)
     engine.observe(StepRecord(0, 0.0, scalars={"loss": 1.0}))
