@@ -20,7 +20,12 @@ _OtherStore = Annotated[str, typer.Option("--other-store", metavar="URL", help="
 _Tensors = Annotated[bool, typer.Option("--tensors", help="Compare the whole tensors that both have dumped.")]
 _All = Annotated[bool, typer.Option("--all", help="With --tensors: list all of them, equal ones too.")]
 _Ranks = Annotated[
-    str, typer.Option("--ranks", metavar="A,B", help="The rank of each run; 0,1 compares two ranks of one run.")
+    str,
+    typer.Option(
+        "--ranks",
+        metavar="A,B",
+        help="The rank of each run, their first ones by default; 0,1 compares two ranks of one run.",
+    ),
 ]
 
 
@@ -29,13 +34,13 @@ def compare(
     second: _Run,
     store: StoreOption = DEFAULT_STORE,
     other_store: _OtherStore = "",
-    ranks: _Ranks = "0,0",
+    ranks: _Ranks = "",
     tensors: _Tensors = False,
     everything: _All = False,
     as_document: JsonOption = False,
 ) -> int:
     """Find the first difference of two runs. Exit code 1 if they differ by more than rounding, else 0."""
-    chosen = _ranks(ranks)
+    named = _ranks(ranks) if ranks else None
     if everything and not tensors:
         raise WrongUse("--all lists all tensors of --tensors; give both")
     from ..insight.compare import compare as comparison_of
@@ -45,6 +50,7 @@ def compare(
         first_store = stack.enter_context(open_existing(store))
         second_store = stack.enter_context(open_existing(other_store)) if other_store else first_store
         runs = first_store.find_run(first), second_store.find_run(second)
+        chosen = named or (runs[0].first_rank, runs[1].first_rank)
         for run, rank in zip(runs, chosen, strict=True):
             if rank not in run.ranks:
                 known = ", ".join(map(str, run.ranks))

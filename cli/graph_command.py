@@ -30,7 +30,7 @@ def graph(
     store: StoreOption = DEFAULT_STORE,
     step: _Step = -1,
     metric: _Metrics = _NONE,
-    rank: Annotated[int, typer.Option("--rank", min=0)] = 0,
+    rank: Annotated[int | None, typer.Option("--rank", min=0, help="The first of the run by default.")] = None,
     against: Annotated[
         str, typer.Option("--against", metavar="RUN", help="Show the differences to that run's model.")
     ] = "",

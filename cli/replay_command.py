@@ -36,7 +36,10 @@ def replay(
     step: Annotated[int, typer.Option("--step", metavar="N", help="The newest dumped step by default.")] = -1,
     call: Annotated[int, typer.Option("--call", metavar="N", help="Call within the step, from 0.")] = 0,
     micro_step: Annotated[int, typer.Option("--micro-step", metavar="N", help="Micro-step within the step.")] = 0,
-    rank: Annotated[int, typer.Option("--rank", metavar="N", help="Rank of the process.")] = 0,
+    rank: Annotated[
+        int | None,
+        typer.Option("--rank", metavar="N", min=0, help="Rank of the process; the first of the run by default."),
+    ] = None,
     evaluating: Annotated[bool, typer.Option("--eval", help="Compute it in evaluation mode.")] = False,
     options: Annotated[
         list[str] | None, typer.Option("--with", metavar="KEY=VALUE", help="An argument of the call that is no tensor.")

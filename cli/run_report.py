@@ -57,7 +57,7 @@ class RunReport:
         if len(diagnosis.root_causes) > _MOST:
             yield f"  and {len(diagnosis.root_causes) - _MOST} more"
         if len(run.ranks) > len(diagnosis.ranks):
-            yield f"  (rank 0 of {len(run.ranks)}; the command below reads all of them)"
+            yield f"  (rank {diagnosis.ranks[0]} of {len(run.ranks)}; the command below reads all of them)"
         if is_stream(self._store):
             yield f"collect it: mindscope collect --from {shlex.quote(self._shown)} --store {DEFAULT_STORE}"
             return

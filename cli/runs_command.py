@@ -142,7 +142,7 @@ def _document(
 
 def finished_steps(store: "Store", run: "Run") -> int:
     """Return how many steps have come to their end; a forward behind the last one begins a step that never does."""
-    rank = run.ranks[0]
+    rank = run.first_rank
     last = list(store.replay(run.id, rank=rank, first=run.last_step))
     names = {name for record in last for name in record.scalars}
     # else it holds events alone, or the loss of a last step that was thinned away

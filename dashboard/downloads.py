@@ -20,9 +20,9 @@ FORMATS: Final = ("csv", "parquet")
 _SERIES_ROUTE: Final = "/download"
 
 
-def download_link(address: PageAddress, *, form: str, rank: int = 0, call: int = 0) -> str:
-    """Return the link that downloads the series at this address."""
-    options = {"format": form, "rank": str(rank), "call": str(call)}
+def download_link(address: PageAddress, *, form: str, call: int = 0) -> str:
+    """Return the link that downloads the series at this address, of the first rank of the run."""
+    options = {"format": form, "call": str(call)}
     return PageAddress(_SERIES_ROUTE[1:], address.run, address.metric, address.site or "", options=options).href
 
 
@@ -37,7 +37,8 @@ def serve_downloads(server: flask.Flask, reader: Reader) -> None:
             return _refusal(f"format={form[:20]!r} is not known; expected {' or '.join(FORMATS)}", 400)
         try:
             run = reader.find(query.get("run", "")).id
-            rank, call = (int(query.get(name, "0")) for name in ("rank", "call"))
+            rank = int(query["rank"]) if "rank" in query else None
+            call = int(query.get("call", "0"))
             series = whole_series(reader, run, query.get("site", ""), query.get("metric", ""), rank=rank, call=call)
         except RunNotFound as error:
             return _refusal(str(error), 404)

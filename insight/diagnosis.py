@@ -71,7 +71,8 @@ class LiveDiagnosis:
         """
         state: RunState = "running" if ended is None else ended.state
         found = _conclude(self._run.id if self._run else "", state, [self._engine])
-        return replace(found, last_step=self._last_step, error="" if ended is None else ended.error)
+        error = "" if ended is None else ended.error
+        return replace(found, last_step=self._last_step, error=error, ranks=(self._rank,))
 
 
 def diagnose(store: Store, run: str, *, write: bool = False, on_damage: Literal["raise", "log"] = "raise") -> Diagnosis:
@@ -182,7 +183,7 @@ def _show_end(store: Store, run: Run, rank: int, engine: Engine) -> None:
     ends = store.events(run.id, rank=rank, kind="exception")
     carried = [event for record in store.replay(run.id, rank=rank, limit=2) for event in record.events]
     last = max(run.last_step, 0)
-    if run.state == "crashed" and rank == run.ranks[0]:
+    if run.state == "crashed" and rank == run.first_rank:
         ends += (killed(run, last),)
     if events := tuple(event for event in ends if event not in carried):
         engine.observe(StepRecord(last, run.updated_at, events=events))

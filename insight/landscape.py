@@ -266,7 +266,7 @@ _KIND = "landscape"
 _ALL = 1_000_000_000
 
 
-def dumped_weights(store: Store, run: Run, blobs: Blobs, *, rank: int = 0) -> dict[int, Weights]:
+def dumped_weights(store: Store, run: Run, blobs: Blobs, *, rank: int | None = None) -> dict[int, Weights]:
     """Return the weights by step, for the steps at which every dumped weight is present.
 
     Raises:

@@ -60,7 +60,7 @@ class LossLevels:
         return f"from {self.first:.4g} to {newest}{usual}"
 
 
-def stored_levels(store: Store, run: str, metric: str, *, rank: int = 0) -> LossLevels:
+def stored_levels(store: Store, run: str, metric: str, *, rank: int | None = None) -> LossLevels:
     """Return the levels of a stored series of the whole model, `scalar/loss`; unthinned at both ends."""
     drawn = store.series(run, ROOT_SITE, metric, rank=rank, limit=2 * _NEWEST)
     if not drawn.total:

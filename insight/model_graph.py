@@ -56,7 +56,7 @@ class Values:
         return min(found) if statistic == "min" else max(found)
 
 
-def values_at(store: Store, run: str, metric: str, *, rank: int = 0, step: int | None = None) -> Values:
+def values_at(store: Store, run: str, metric: str, *, rank: int | None = None, step: int | None = None) -> Values:
     """Return the metric at the newest step at or before `step` that has it."""
     newest = _newest(store, run, metric, rank, step)
     if newest is None:
@@ -74,7 +74,7 @@ def values_at(store: Store, run: str, metric: str, *, rank: int = 0, step: int |
     )
 
 
-def _newest(store: Store, run: str, metric: str, rank: int, step: int | None) -> Matrix | None:
+def _newest(store: Store, run: str, metric: str, rank: int | None, step: int | None) -> Matrix | None:
     """Return the metric in the last steps that have it; search in ever larger ranges backwards."""
     end = next((record.step for record in store.replay(run, rank=rank, last=step, limit=1)), -1)
     first, width = end + 1, _WIDTH
@@ -152,13 +152,15 @@ class ModelGraph:
 
 
 def model_graph(
-    store: Store, run: str, *, rank: int = 0, step: int | None = None, metrics: Sequence[str] = METRICS
+    store: Store, run: str, *, rank: int | None = None, step: int | None = None, metrics: Sequence[str] = METRICS
 ) -> ModelGraph:
     """Return the graph of the rank's model; it has no nodes if no structure was recorded.
 
     Args:
+        rank: The first of the run by default.
         step: At or before which values are read; the newest by default.
     """
+    rank = store.find_run(run).first_rank if rank is None else rank
     structure = store.structure(run, rank=rank)
     known = frozenset(store.metrics(run, rank=rank))
     values = {name: values_at(store, run, name, rank=rank, step=step) for name in metrics if name in known}

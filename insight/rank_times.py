@@ -96,7 +96,7 @@ def work_history(store: Store, run: Run) -> WorkHistory | None:
         return _of_rollup(store, run)
     if len(run.ranks) < 2:
         return None
-    events = store.events(run.id, rank=run.ranks[0], kind="rank_times", limit=_EXCHANGES)
+    events = store.events(run.id, rank=run.first_rank, kind="rank_times", limit=_EXCHANGES)
     exchanged = [_exchanged(event) for event in events if number(event, "at") > 0]
     steps = [stack for stack in exchanged if stack is not None] or [*map(with_work, newest_stacks(store, run))]
     return _joined([stack for stack in steps if WORK in stack.scalars], len(run.ranks))

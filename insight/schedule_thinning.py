@@ -79,14 +79,14 @@ class ScheduleThinning:
             yield f"{how} since step {decision.step} ({_percent(decision.share)})"
 
 
-def thinning_of(store: Store, run: str, ranks: Sequence[int] = (0,)) -> ScheduleThinning | None:
+def thinning_of(store: Store, run: str, ranks: Sequence[int] = ()) -> ScheduleThinning | None:
     """Return what the run's budget left out on its most thinned rank; None if it left out nothing.
 
     Args:
         run: Its id.
-        ranks: The ranks to read.
+        ranks: The ranks to read; the first of the run if none is given.
     """
-    found = (_of_rank(store, run, rank) for rank in ranks)
+    found = (_of_rank(store, run, rank) for rank in ranks or (store.find_run(run).first_rank,))
     return max(
         (thinning for thinning in found if thinning is not None), key=lambda thinning: thinning.factor, default=None
     )

@@ -35,17 +35,17 @@ _STATISTICS: Final = (
 )
 
 
-def watch_series(store: Store, run: Run, conditions: Sequence[str], *, rank: int = 0) -> tuple[Finding, ...]:
+def watch_series(store: Store, run: Run, conditions: Sequence[str], *, rank: int | None = None) -> tuple[Finding, ...]:
     """Return where the conditions hold in what the run recorded, by step.
 
     Raises:
         InvalidName: A condition is not understood.
     """
-    return _findings(store.replay(run.id, rank=rank), conditions, rank)
+    return _findings(store.replay(run.id, rank=rank), conditions, run.first_rank if rank is None else rank)
 
 
 def watch_dumps(
-    store: Store, run: Run, blobs: Blobs, conditions: Sequence[str], *, rank: int = 0
+    store: Store, run: Run, blobs: Blobs, conditions: Sequence[str], *, rank: int | None = None
 ) -> tuple[Finding, ...]:
     """Return where the conditions hold in the tensors that the run dumped, by step.
 
@@ -60,10 +60,11 @@ def watch_dumps(
         StoreUnavailable, StoreDamaged: A file is not there, or not what was written.
     """
     events = sorted(store.events(run.id, rank=rank, kind="tensor", limit=_ALL), key=_moment)
-    return _findings((_record(list(group), blobs) for _, group in groupby(events, _moment)), conditions, rank)
+    records = (_record(list(group), blobs) for _, group in groupby(events, _moment))
+    return _findings(records, conditions, run.first_rank if rank is None else rank)
 
 
-def check_names(store: Store, run: Run, conditions: Sequence[str], *, rank: int = 0) -> None:
+def check_names(store: Store, run: Run, conditions: Sequence[str], *, rank: int | None = None) -> None:
     """Check that the conditions name sites of the run, and metrics that it has recorded or can compute from dumps.
 
     Raises:

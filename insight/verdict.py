@@ -266,7 +266,7 @@ def stored_facts(store: Store, run: str) -> RunFacts:
         RunNotFound: None or several runs answer to it.
     """
     described = store.find_run(run)
-    run, rank = described.id, min(described.ranks, default=0)
+    run, rank = described.id, described.first_rank
     optimizers = len(store.structure(run, rank=rank).optimizers)
     facts = RunFacts(described.state, described.last_step, optimizers=optimizers)
     names = store.metrics(run, rank=rank)

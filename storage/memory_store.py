@@ -29,7 +29,7 @@ from .metric_series import ROOT_SITE, SEVERITIES, Matrix, Series, Severity, spli
 from .process import machine
 from .records import Block, Event, Finding, Histogram, Json, Layout, Outcome, StepRecord, report_order
 from .renamed_names import renamed_method
-from .run_info import ALL_RANKS, FormerStructure, Run, RunKind, Structure, begun_run, find_run
+from .run_info import ALL_RANKS, FormerStructure, Run, RunKind, Structure, begun_run, find_run, first_rank
 from .schema.row_statements import SCALAR
 from .stored_tensors import remove_tensors
 from .unknown_names import is_asked_by_people, warn_of_unknown_series
@@ -111,22 +111,22 @@ class MemoryStore:
             words = [f"{rank}:{recording.revision}" for rank, recording in ranks.items()]
             return f"{self._note(run).revision}/{','.join(words)}"
 
-    def structure(self, run: str, *, rank: int = 0) -> Structure:
+    def structure(self, run: str, *, rank: int | None = None) -> Structure:
         """Return the structure of the trained model; empty before it is known."""
-        recording = self._ranks(run).get(rank)
+        recording = self._ranks(run).get(self._number(run, rank))
         return Structure() if recording is None else recording.structure
 
-    def former_structures(self, run: str, *, rank: int = 0) -> tuple[FormerStructure, ...]:
+    def former_structures(self, run: str, *, rank: int | None = None) -> tuple[FormerStructure, ...]:
         """Return the structures before each change, oldest first."""
         with self._lock:
             return tuple(self._rank(run, rank).former)
 
-    def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
+    def layouts(self, run: str, *, rank: int | None = None) -> tuple[Layout, ...]:
         """Return the streams that the rank has recorded."""
         with self._lock:
             return tuple(self._rank(run, rank).layouts)
 
-    def metrics(self, run: str, *, rank: int = 0) -> tuple[str, ...]:
+    def metrics(self, run: str, *, rank: int | None = None) -> tuple[str, ...]:
         """Return all metrics of the rank, `scalar/...` among them, sorted."""
         with self._lock:
             recording = self._rank(run, rank)
@@ -139,7 +139,7 @@ class MemoryStore:
         site: str,
         metric: str,
         *,
-        rank: int = 0,
+        rank: int | None = None,
         call: int = 0,
         first: int | None = None,
         last: int | None = None,
@@ -147,7 +147,7 @@ class MemoryStore:
     ) -> Series:
         """Return one series between two steps, both included; scalars have the root site. Unknown names give an empty
         one, and people a warning."""
-        points = []
+        points, rank = [], self._number(run, rank)
         for record in self._between(run, rank, first, last):
             at = (record.step, record.micro_step, record.time)
             points += [(*at, value) for value in _values(record, site, metric, call)]
@@ -165,12 +165,13 @@ class MemoryStore:
         run: str,
         metric: str,
         *,
-        rank: int = 0,
+        rank: int | None = None,
         first: int | None = None,
         last: int | None = None,
         limit: int = 500,
     ) -> Matrix:
         """Return one metric over all sites (first calls) in at most `limit` columns."""
+        rank = self._number(run, rank)
         subject, statistic = split_metric(metric)
         grouped: dict[Layout, list[tuple[int, Block]]] = {}
         for record in self._between(run, rank, first, last):
@@ -187,7 +188,13 @@ class MemoryStore:
         return join_matrix(parts, MatrixQuery(metric, rank=rank, limit=limit))
 
     def replay(
-        self, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None, limit: int | None = None
+        self,
+        run: str,
+        *,
+        rank: int | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int | None = None,
     ) -> Iterator[StepRecord]:
         """Yield the records, oldest first; with `limit`, only that many of the newest."""
         found = self._between(run, rank, first, last)
@@ -199,7 +206,7 @@ class MemoryStore:
         site: str,
         subject: str,
         *,
-        rank: int = 0,
+        rank: int | None = None,
         first: int | None = None,
         last: int | None = None,
         limit: int = 200,
@@ -212,7 +219,9 @@ class MemoryStore:
         found = list(of_site)
         return tuple(found[at] for at in spaced(len(found), limit).tolist())
 
-    def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
+    def events(
+        self, run: str, *, rank: int | None = None, kind: str | None = None, limit: int = 1000
+    ) -> tuple[Event, ...]:
         """Return the newest events, in the order of their arrival."""
         with self._lock:
             events = tuple(self._rank(run, rank).events)
@@ -313,13 +322,16 @@ class MemoryStore:
             raise RunNotFound(f"{run!r} is not the id of a run; look it up with find_run first")
         return self._runs[run]
 
-    def _rank(self, run: str, rank: int) -> MemoryRank:
-        ranks = self._ranks(run)
+    def _number(self, run: str, rank: int | None) -> int:
+        return first_rank(self._ranks(run)) if rank is None else rank
+
+    def _rank(self, run: str, rank: int | None) -> MemoryRank:
+        ranks, rank = self._ranks(run), self._number(run, rank)
         if rank not in ranks:
             raise RunNotFound(f"run {run!r} has no rank {rank}; it has {', '.join(map(str, sorted(ranks)))}")
         return ranks[rank]
 
-    def _between(self, run: str, rank: int, first: int | None, last: int | None) -> list[StepRecord]:
+    def _between(self, run: str, rank: int | None, first: int | None, last: int | None) -> list[StepRecord]:
         low, high = FIRST if first is None else first, LAST if last is None else last
         with self._lock:
             return [record for record in self._rank(run, rank).records if low <= record.step <= high]

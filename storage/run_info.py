@@ -3,7 +3,7 @@
 import re
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -50,6 +50,11 @@ class Run:
     remark: str = ""
     config: Mapping[str, Json] = field(default_factory=dict)
     host: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def first_rank(self) -> int:
+        """The rank that is read where nobody chooses one; 0 may be missing, as where only some ranks were imported."""
+        return first_rank(self.ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +139,11 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 #: The longest name of a run: our choice, as long as the longest of a site.
 _LONGEST_NAME: Final = 1000
+
+
+def first_rank(ranks: Iterable[int]) -> int:
+    """Return the lowest rank; that of the roll-up only where it is alone."""
+    return min((rank for rank in ranks if rank != ALL_RANKS), default=ALL_RANKS)
 
 
 def rank_words(rank: int) -> str:

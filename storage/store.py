@@ -125,7 +125,11 @@ class RecoveringWriter(Protocol):
 
 
 class Store(Protocol):
-    """The interface for reading and writing; `rank` is the recording process, `metric_series.py` has the names."""
+    """The interface for reading and writing; `metric_series.py` has the names.
+
+    `rank` is the recording process. Without one, a method that reads takes the first that the run has, which need not
+    be rank 0.
+    """
 
     url: str
 
@@ -161,17 +165,17 @@ class Store(Protocol):
     def version(self, run: str) -> str:
         """Return a string that changes with every change of the run; cheap enough to poll."""
 
-    def structure(self, run: str, *, rank: int = 0) -> Structure:
+    def structure(self, run: str, *, rank: int | None = None) -> Structure:
         """Return the structure of the trained model; empty before it is known."""
 
-    def former_structures(self, run: str, *, rank: int = 0) -> tuple[FormerStructure, ...]:
+    def former_structures(self, run: str, *, rank: int | None = None) -> tuple[FormerStructure, ...]:
         """Return the structures before each change, oldest first; each holds for the records after the one before it.
         Only the first hundred are kept."""
 
-    def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
+    def layouts(self, run: str, *, rank: int | None = None) -> tuple[Layout, ...]:
         """Return the streams that the rank has recorded."""
 
-    def metrics(self, run: str, *, rank: int = 0) -> tuple[str, ...]:
+    def metrics(self, run: str, *, rank: int | None = None) -> tuple[str, ...]:
         """Return all metrics of the rank, `scalar/...` among them, sorted."""
 
     def series(
@@ -180,7 +184,7 @@ class Store(Protocol):
         site: str,
         metric: str,
         *,
-        rank: int = 0,
+        rank: int | None = None,
         call: int = 0,
         first: int | None = None,
         last: int | None = None,
@@ -194,7 +198,7 @@ class Store(Protocol):
         run: str,
         metric: str,
         *,
-        rank: int = 0,
+        rank: int | None = None,
         first: int | None = None,
         last: int | None = None,
         limit: int = 500,
@@ -202,7 +206,13 @@ class Store(Protocol):
         """Return one metric over all sites (first calls) in at most `limit` columns."""
 
     def replay(
-        self, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None, limit: int | None = None
+        self,
+        run: str,
+        *,
+        rank: int | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int | None = None,
     ) -> Iterator[StepRecord]:
         """Yield the stored records, oldest first, as they were written, as far as retention has kept them; with
         `limit`, only that many of the newest."""
@@ -213,14 +223,16 @@ class Store(Protocol):
         site: str,
         subject: str,
         *,
-        rank: int = 0,
+        rank: int | None = None,
         first: int | None = None,
         last: int | None = None,
         limit: int = 200,
     ) -> tuple[tuple[int, Histogram], ...]:
         """Return (step, histogram), oldest first, evenly thinned to `limit`."""
 
-    def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
+    def events(
+        self, run: str, *, rank: int | None = None, kind: str | None = None, limit: int = 1000
+    ) -> tuple[Event, ...]:
         """Return the newest events, in the order of their arrival."""
 
     def findings(self, run: str, *, minimum: Severity = "info", limit: int = 1000) -> tuple[Finding, ...]:

@@ -197,7 +197,7 @@ def read_tensors(
     *,
     site: str = "*",
     subject: str | None = None,
-    rank: int = 0,
+    rank: int | None = None,
     first: int | None = None,
     last: int | None = None,
 ) -> Iterator[StoredTensor]:
@@ -207,6 +207,7 @@ def read_tensors(
         run: An id, a unique prefix, a name, or `latest`.
         site: A glob; a module's name also stands for its several tensors.
         subject: None for all.
+        rank: The first of the run by default.
         first: The first step, and `last` the last one, both included.
 
     Raises:

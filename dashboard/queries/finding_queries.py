@@ -60,7 +60,7 @@ def _was_recorded(reader: Reader, run: Run, need: str) -> bool:
 
 def change_before(reader: Reader, run: Run, finding: Finding) -> str:
     """Return the change of the model's modules at or shortly before the finding began; empty if there was none."""
-    rank = finding.rank if finding.rank in run.ranks else min(run.ranks)
+    rank = finding.rank if finding.rank in run.ranks else run.first_rank
     key = ("events", "modules_changed", rank)
     events = reader.cached(run.id, key, lambda store: store.events(run.id, rank=rank, kind="modules_changed"))
     return change_at(finding, events)

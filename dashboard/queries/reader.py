@@ -155,8 +155,8 @@ class Reader:
         """Return the kind of training."""
         return self.cached(run, "kind", lambda store: kind_of_events(store.events(run, kind="training_kind")))
 
-    def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
-        """Return the streams that a rank recorded."""
+    def layouts(self, run: str, *, rank: int | None = None) -> tuple[Layout, ...]:
+        """Return the streams that a rank recorded; without one, here and below, the first that the run has."""
         return self.cached(run, ("layouts", rank), lambda store: store.layouts(run, rank=rank))
 
     def findings(self, run: str) -> tuple[Finding, ...]:
@@ -171,11 +171,11 @@ class Reader:
         """Return the names of the run's scalars, sorted."""
         return tuple(metric.removeprefix("scalar/") for metric in self.all_metrics(run) if metric.startswith("scalar/"))
 
-    def all_metrics(self, run: str, *, rank: int = 0) -> tuple[str, ...]:
+    def all_metrics(self, run: str, *, rank: int | None = None) -> tuple[str, ...]:
         """Return all metrics of a rank of the run, scalars among them, sorted."""
         return self.cached(run, ("metrics", rank), lambda store: store.metrics(run, rank=rank))
 
-    def sites(self, run: str, metric: str, *, rank: int = 0) -> tuple[str, ...]:
+    def sites(self, run: str, metric: str, *, rank: int | None = None) -> tuple[str, ...]:
         """Return the sites that have the metric, in model order; none for an unknown metric."""
         try:
             subject, _ = split_metric(metric)
@@ -200,7 +200,7 @@ class Reader:
         first: int | None = None,
         last: int | None = None,
         limit: int = 1000,
-        rank: int = 0,
+        rank: int | None = None,
         call: int = 0,
     ) -> Series:
         """Return one series in at most `limit` points, extremes and non-finite values kept."""
@@ -216,7 +216,7 @@ class Reader:
         run: str,
         name: str,
         *,
-        rank: int = 0,
+        rank: int | None = None,
         first: int | None = None,
         last: int | None = None,
         limit: int = 1000,

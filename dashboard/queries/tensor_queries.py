@@ -80,7 +80,7 @@ def calls(reader: Reader, run: str, site: str, subject: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def whole_series(reader: Reader, run: str, site: str, metric: str, *, rank: int, call: int) -> Series:
+def whole_series(reader: Reader, run: str, site: str, metric: str, *, rank: int | None, call: int) -> Series:
     """Read every stored point of a series; not cached, for it may be long."""
     reader.version(run)
     total = reader.series(run, site, metric, rank=rank, call=call, limit=16).total

@@ -47,7 +47,7 @@ def profile_of(reader: Reader, run: Run, span: Span | None = None) -> Profile:
     return reader.cached(run.id, ("profile", span), lambda store: profile(store, run, first=first, last=last))
 
 
-def step_timeline(reader: Reader, run: Run, *, rank: int = 0, span: Span | None = None) -> StepTimeline:
+def step_timeline(reader: Reader, run: Run, *, rank: int | None = None, span: Span | None = None) -> StepTimeline:
     """Return the split of one rank's steps over the range; empty where no step was timed."""
     whole = _series(reader, run, rank, "step_seconds", span)
     parts = {name: _series(reader, run, rank, f"time/{name}_seconds", span) for name in PHASES + INSIDE}
@@ -77,7 +77,7 @@ def _stacked(whole: Series, means: Mapping[str, Floats], edges: NDArray[np.int64
     return phases
 
 
-def _series(reader: Reader, run: Run, rank: int, name: str, span: Span | None) -> Series:
+def _series(reader: Reader, run: Run, rank: int | None, name: str, span: Span | None) -> Series:
     first, last = span or (None, None)
     return reader.series(run.id, ROOT_SITE, f"scalar/{name}", first=first, last=last, rank=rank, limit=_POINTS)
 

@@ -99,7 +99,10 @@ class DumpedPair:
 
 
 def compare_dumps(
-    stores: tuple[Store, Store], runs: tuple[Run, Run], blobs: tuple[Blobs, Blobs], ranks: tuple[int, int] = (0, 0)
+    stores: tuple[Store, Store],
+    runs: tuple[Run, Run],
+    blobs: tuple[Blobs, Blobs],
+    ranks: tuple[int | None, int | None] = (None, None),
 ) -> Iterator[DumpedPair]:
     """Yield the tensors that both runs dumped, in the order in which the first run made them.
 

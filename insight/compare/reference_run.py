@@ -88,7 +88,7 @@ class _Course:
 
 
 def departures(
-    stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int] = (0, 0)
+    stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int | None, int | None] = (None, None)
 ) -> tuple[tuple[Departure, ...], int]:
     """Return what left the good run's course first, and the number of steps that both runs have.
 
@@ -197,7 +197,7 @@ def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diag
     """
     store, run = stores[0], runs[0]
     found, good = diagnose(store, run.id), diagnose(stores[1], runs[1].id)
-    rank, other = min(run.ranks, default=0), min(runs[1].ranks, default=0)
+    rank, other = run.first_rank, runs[1].first_rank
     structure = store.structure(run.id, rank=rank)
     pairs = align(structure, stores[1].structure(runs[1].id, rank=other)).pairs
     shared = {(finding.rule, finding.site) for finding in good.findings}

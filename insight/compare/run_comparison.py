@@ -58,11 +58,15 @@ class Comparison:
     differences: tuple[Difference, ...]
 
 
-def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int] = (0, 0)) -> Comparison:
+def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int] | None = None) -> Comparison:
     """Compare two runs, or two ranks of one.
 
     Reads both recordings once, up to the step in which they part.
+
+    Args:
+        ranks: One of each run; their first ones by default.
     """
+    ranks = ranks or (runs[0].first_rank, runs[1].first_rank)
     structures = tuple(store.structure(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
     alignment = align(structures[0], structures[1])
     walk = _Walk(alignment, Rounding(structures), _incomparable_scalars(stores, runs, ranks, alignment))

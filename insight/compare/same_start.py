@@ -69,7 +69,7 @@ def parting(
         return False, None
     if not found.first.difference > CERTAIN:
         return found.exact_until >= 0, None
-    return True, _finding(found, found.first, weights, runs[1].name, min(runs[0].ranks, default=0), rule)
+    return True, _finding(found, found.first, weights, runs[1].name, ranks[0], rule)
 
 
 def _tells_start(store: Store, run: Run, rank: int) -> bool:

@@ -60,7 +60,7 @@ def lineage(store: Store, *, limit: int = 1000) -> tuple[Provenance, ...]:
 
 def provenance(store: Store, run: Run) -> Provenance:
     """Return the settings and results of the run, as its lowest rank recorded them."""
-    rank = min(run.ranks, default=0)
+    rank = run.first_rank
     structure = store.structure(run.id, rank=rank)
     parts = (
         _of_run(run),

@@ -77,14 +77,14 @@ class Profiled:
 
 
 def profiled_steps(
-    store: Store, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None
+    store: Store, run: str, *, rank: int | None = None, first: int | None = None, last: int | None = None
 ) -> tuple[Profiled, ...]:
     """Return the newest profiled steps between two steps, oldest first; empty if there are none."""
     return tuple(_profiled(event) for event in _events(store, run, rank, first, last))
 
 
 def operator_table(
-    store: Store, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None
+    store: Store, run: str, *, rank: int | None = None, first: int | None = None, last: int | None = None
 ) -> tuple[Operator, ...]:
     """Return the operators of these steps by their own time, the longest first."""
     events = _events(store, run, rank, first, last)
@@ -110,7 +110,7 @@ def operator_table(
     return tuple(sorted(made, key=lambda operator: -operator.self_s))
 
 
-def _events(store: Store, run: str, rank: int, first: int | None, last: int | None) -> list[Event]:
+def _events(store: Store, run: str, rank: int | None, first: int | None, last: int | None) -> list[Event]:
     found = [(int(event.data["step"]), event) for event in store.events(run, rank=rank, kind="operators", limit=_STEPS)]  # type: ignore[arg-type]  # the probe has written a number
     return [event for step, event in found if (first is None or step >= first) and (last is None or step <= last)]
 

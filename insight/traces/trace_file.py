@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UnreadableTrace
+from .begin_end_pairs import BeginEndPairs
 from .json_stream import JsonStream
 
 __all__ = ["EVENT", "CollectiveCall", "TraceFile", "read_trace_file"]
@@ -64,7 +65,7 @@ class TraceFile:
     """One file, as it is.
 
     Args:
-        events: `(n,)` of dtype `EVENT`, by start; complete events only.
+        events: `(n,)` of dtype `EVENT`, by start; complete events, and pairs of begin and end.
         names, categories: Their texts.
         calls: Of the collectives.
         rank: As the file says; -1 if it does not.
@@ -96,7 +97,7 @@ def read_trace_file(path: str | Path) -> TraceFile:
     A file that is damaged after its first event is read up to the damage, and `notes` says so.
 
     Raises:
-        UnreadableTrace: It cannot be opened, is no such trace, or has no complete event.
+        UnreadableTrace: It cannot be opened, is no such trace, or has no complete event and no pair of begin and end.
     """
     stream = JsonStream(Path(path))
     head: dict[str, Any] = {}
@@ -117,8 +118,9 @@ def read_trace_file(path: str | Path) -> TraceFile:
         stream.damage = stream.damage or "it does not begin with an object or a list"
     events, notes = gathered.result()
     if not len(events):
+        reasons = "".join(f": {reason}" for reason in (stream.damage, *notes) if reason)
         raise UnreadableTrace(
-            f"the trace {str(path)!r} has no complete event (ph X){f': {stream.damage}' if stream.damage else ''}; "
+            f"the trace {str(path)!r} has no complete event (ph X, or B with its E){_printable(reasons)}; "
             "expected is a file of torch.profiler's export_chrome_trace, plain or .gz"
         )
     if stream.damage:
@@ -137,19 +139,23 @@ class _Events:
         self.is_full = False
         self._rows: list[tuple[object, ...]] = []
         self._arrays: list[NDArray[np.void]] = []
-        self._count, self._odd, self._paired = 0, 0, 0
+        self._places: list[int] = []
+        self._place_arrays: list[NDArray[np.int64]] = []
+        self._pairs = BeginEndPairs()
+        self._count, self._odd, self._read = 0, 0, 0
 
     def read(self, stream: JsonStream) -> None:
         """Read the events of the array that begins here."""
         for event in stream.elements():
+            self._read += 1
             if type(event) is not dict:
                 self._odd += 1
                 continue
             phase = event.get("ph")
             if phase == "X":
-                self._complete(event)
+                self._complete(event, self._read)
             elif phase in ("B", "E"):
-                self._paired += 1
+                self._part(event, phase)
             if len(self._rows) >= _BATCH:
                 self._store()
                 if self._count >= _MOST_EVENTS:
@@ -160,21 +166,35 @@ class _Events:
         """Return the events by start, and what was left out."""
         self._store()
         events = np.concatenate(self._arrays) if self._arrays else np.empty(0, EVENT)
+        places = np.concatenate(self._place_arrays) if self._place_arrays else np.empty(0, np.int64)
         sound = np.isfinite(events["start"]) & np.isfinite(events["duration"]) & (events["duration"] >= 0.0)
         sound &= np.abs(events["start"]) < 1e18
         sound &= events["duration"] < 1e14
         odd = self._odd + int((~sound).sum())
-        events = events[sound]
+        events, places = events[sound], places[sound]
         notes = []
         if odd:
-            notes.append(f"{odd} events without a name, or with a time that is no finite number, are left out")
-        if self._paired:
-            notes.append(f"{self._paired} begin and end events (ph B, E) are left out: only complete ones (X) are read")
+            notes.append(
+                f"{odd} events without a name, with a time that is no finite number, or with an end before their "
+                "begin, are left out"
+            )
+        notes += self._pairs.notes()
         if self.is_full:
             notes.append(f"only the first {_MOST_EVENTS} events are read")
-        return events[np.lexsort((-events["duration"], events["start"]))], notes
+        # of events with the same times, the one that begins first in the file is the outer one
+        return events[np.lexsort((places, -events["duration"], events["start"]))], notes
 
-    def _complete(self, event: dict[str, Any]) -> None:
+    def _part(self, event: dict[str, Any], phase: str) -> None:
+        """Keep the begin of an event, or store what its end makes complete."""
+        try:
+            if phase == "B":
+                self._pairs.begin(event, self._read)
+            elif joined := self._pairs.end(event):
+                self._complete(joined[1], joined[0])
+        except (KeyError, TypeError, ValueError, OverflowError):
+            self._odd += 1
+
+    def _complete(self, event: dict[str, Any], place: int) -> None:
         name, category, arguments = event.get("name"), event.get("cat", ""), event.get("args")
         try:
             start, duration = float(event["ts"]), float(event["dur"])
@@ -200,6 +220,7 @@ class _Events:
         self._rows.append(
             (start, duration, number, kind, lane, stream, device, correlation, size_bytes, bandwidth, call, size)
         )
+        self._places.append(place)
 
     def _call(self, name: object, arguments: dict[str, Any]) -> int:
         """Return the number of the collective call that the arguments describe; -1 if they describe none."""
@@ -221,8 +242,10 @@ class _Events:
     def _store(self) -> None:
         if self._rows:
             self._arrays.append(np.array(self._rows, EVENT))
+            self._place_arrays.append(np.array(self._places, np.int64))
             self._count += len(self._rows)
             self._rows.clear()
+            self._places.clear()
 
 
 def _size(arguments: dict[str, Any], place: int) -> float:

@@ -22,13 +22,14 @@ class CallReference:
     Args:
         step: None for the newest step of which everything is there.
         call: Number of the call in the micro-step.
+        rank: None for the first of the run.
     """
 
     site: str
     step: int | None = None
     call: int = 0
     micro_step: int = 0
-    rank: int = 0
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,7 +121,8 @@ def _nothing(
     if modules and reference.site not in modules and not (inputs or outputs):
         near = nearest(name, map(display_site, modules))
         return NotReplayable(f"run {run.name!r} has no module {name!r}{near or '; `mindscope graph` lists them'}")
-    where = f"{name!r} (call {reference.call}, micro-step {reference.micro_step}, rank {reference.rank})"
+    rank = run.first_rank if reference.rank is None else reference.rank
+    where = f"{name!r} (call {reference.call}, micro-step {reference.micro_step}, rank {rank})"
     kinds = (("inputs", inputs), ("outputs", outputs))
     found = [f"{what} at steps {_some(events)}" for what, events in kinds if events]
     at = "" if reference.step is None else f" at step {reference.step}"

@@ -20,7 +20,7 @@ from ..history.timeline import FIRST, LAST
 from ..metric_series import Matrix, Series, Severity
 from ..records import Event, Finding, Histogram, Json, Layout, Outcome, StepRecord, report_order
 from ..renamed_names import renamed_method
-from ..run_info import FormerStructure, Run, RunKind, Structure, begun_run, find_run, rank_words
+from ..run_info import FormerStructure, Run, RunKind, Structure, begun_run, find_run, first_rank, rank_words
 from ..schema.rare_rows import read_events, read_findings, read_histograms, read_outcomes
 from ..schema.row_statements import (
     SCALAR,
@@ -180,24 +180,24 @@ class DatabaseStore:
             words = blake2b(words.encode(), digest_size=12).hexdigest()
         return f"{note}/{words}"
 
-    def structure(self, run: str, *, rank: int = 0) -> Structure:
+    def structure(self, run: str, *, rank: int | None = None) -> Structure:
         """Return the structure of the trained model; empty before it is known."""
         target = self._recording(run, rank)
         if target is None:
             return Structure()
         return self._read(target, lambda connection: stored_structure(connection, target.id))
 
-    def former_structures(self, run: str, *, rank: int = 0) -> tuple[FormerStructure, ...]:
+    def former_structures(self, run: str, *, rank: int | None = None) -> tuple[FormerStructure, ...]:
         """Return the structures before each change, oldest first."""
         target = self._existing(run, rank)
         return self._read(target, lambda connection: read_former(connection, target.id))
 
-    def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
+    def layouts(self, run: str, *, rank: int | None = None) -> tuple[Layout, ...]:
         """Return the streams that the rank has recorded."""
         layouts = (layout for layout in self._all_layouts(run, rank) if layout.subject not in (SCALAR, STEP))
         return tuple(dict.fromkeys(map(shown_layout, layouts)))
 
-    def metrics(self, run: str, *, rank: int = 0) -> tuple[str, ...]:
+    def metrics(self, run: str, *, rank: int | None = None) -> tuple[str, ...]:
         """Return all metrics of the rank, `scalar/...` among them, sorted."""
         return list_metrics(self._all_layouts(run, rank))
 
@@ -207,7 +207,7 @@ class DatabaseStore:
         site: str,
         metric: str,
         *,
-        rank: int = 0,
+        rank: int | None = None,
         call: int = 0,
         first: int | None = None,
         last: int | None = None,
@@ -216,7 +216,7 @@ class DatabaseStore:
         """Return one series between two steps, both included; scalars have the root site. Unknown names give an empty
         one, and people a warning."""
         target = self._existing(run, rank)
-        query = SeriesQuery(site, metric, rank=rank, call=call, steps=_between(first, last), limit=limit)
+        query = SeriesQuery(site, metric, rank=target.rank, call=call, steps=_between(first, last), limit=limit)
         found = self._read(target, lambda connection: read_series(connection, target.id, query))
         if not found.total and is_asked_by_people():
             layouts, structure = self._all_layouts(run, rank), self.structure(run, rank=rank)
@@ -228,18 +228,24 @@ class DatabaseStore:
         run: str,
         metric: str,
         *,
-        rank: int = 0,
+        rank: int | None = None,
         first: int | None = None,
         last: int | None = None,
         limit: int = 500,
     ) -> Matrix:
         """Return one metric over all sites (first calls) in at most `limit` columns."""
         target = self._existing(run, rank)
-        query = MatrixQuery(metric, rank=rank, steps=_between(first, last), limit=limit)
+        query = MatrixQuery(metric, rank=target.rank, steps=_between(first, last), limit=limit)
         return self._read(target, lambda connection: read_matrix(connection, target.id, query))
 
     def replay(
-        self, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None, limit: int | None = None
+        self,
+        run: str,
+        *,
+        rank: int | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int | None = None,
     ) -> Iterator[StepRecord]:
         """Yield the stored records, oldest first; with `limit`, only that many of the newest."""
         target = self._existing(run, rank)
@@ -251,7 +257,7 @@ class DatabaseStore:
         site: str,
         subject: str,
         *,
-        rank: int = 0,
+        rank: int | None = None,
         first: int | None = None,
         last: int | None = None,
         limit: int = 200,
@@ -266,7 +272,9 @@ class DatabaseStore:
             )
         )
 
-    def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
+    def events(
+        self, run: str, *, rank: int | None = None, kind: str | None = None, limit: int = 1000
+    ) -> tuple[Event, ...]:
         """Return the newest events, in the order of their arrival."""
         target = self._existing(run, rank)
         return tuple(self._read(target, lambda connection: read_events(connection, target.id, kind, limit)))
@@ -360,17 +368,18 @@ class DatabaseStore:
         self.find_run(run)
         raise RunNotFound(f"{run!r} is not the id of a run; look it up with find_run first")
 
-    def _recording(self, run: str, rank: int) -> RankRecording | None:
-        return next((target for target in self._recordings(run) if target.rank == rank), None)
-
-    def _existing(self, run: str, rank: int) -> RankRecording:
+    def _recording(self, run: str, rank: int | None) -> RankRecording | None:
         known = self._recordings(run)
-        for target in known:
-            if target.rank == rank:
-                return target
+        wanted = first_rank(_ranks(known)) if rank is None else rank
+        return next((target for target in known if target.rank == wanted), None)
+
+    def _existing(self, run: str, rank: int | None) -> RankRecording:
+        if (target := self._recording(run, rank)) is not None:
+            return target
+        known = self._recordings(run)
         raise RunNotFound(f"run {run!r} has no rank {rank}; it has {', '.join(map(str, _ranks(known)))}")
 
-    def _all_layouts(self, run: str, rank: int) -> list[Layout]:
+    def _all_layouts(self, run: str, rank: int | None) -> list[Layout]:
         target = self._existing(run, rank)
         return [known.layout for known in self._read(target, partial(read_streams, number=target.id))]
 

@@ -84,19 +84,19 @@ class StreamStore(Closing):
         """Refuse."""
         self._refuse()
 
-    def structure(self, run: str, *, rank: int = 0) -> Structure:
+    def structure(self, run: str, *, rank: int | None = None) -> Structure:
         """Refuse."""
         self._refuse()
 
-    def former_structures(self, run: str, *, rank: int = 0) -> tuple[FormerStructure, ...]:
+    def former_structures(self, run: str, *, rank: int | None = None) -> tuple[FormerStructure, ...]:
         """Refuse."""
         self._refuse()
 
-    def layouts(self, run: str, *, rank: int = 0) -> tuple[Layout, ...]:
+    def layouts(self, run: str, *, rank: int | None = None) -> tuple[Layout, ...]:
         """Refuse."""
         self._refuse()
 
-    def metrics(self, run: str, *, rank: int = 0) -> tuple[str, ...]:
+    def metrics(self, run: str, *, rank: int | None = None) -> tuple[str, ...]:
         """Refuse."""
         self._refuse()
 
@@ -106,7 +106,7 @@ class StreamStore(Closing):
         site: str,
         metric: str,
         *,
-        rank: int = 0,
+        rank: int | None = None,
         call: int = 0,
         first: int | None = None,
         last: int | None = None,
@@ -120,7 +120,7 @@ class StreamStore(Closing):
         run: str,
         metric: str,
         *,
-        rank: int = 0,
+        rank: int | None = None,
         first: int | None = None,
         last: int | None = None,
         limit: int = 500,
@@ -129,7 +129,13 @@ class StreamStore(Closing):
         self._refuse()
 
     def replay(
-        self, run: str, *, rank: int = 0, first: int | None = None, last: int | None = None, limit: int | None = None
+        self,
+        run: str,
+        *,
+        rank: int | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int | None = None,
     ) -> Iterator[StepRecord]:
         """Refuse."""
         self._refuse()
@@ -140,7 +146,7 @@ class StreamStore(Closing):
         site: str,
         subject: str,
         *,
-        rank: int = 0,
+        rank: int | None = None,
         first: int | None = None,
         last: int | None = None,
         limit: int = 200,
@@ -148,7 +154,9 @@ class StreamStore(Closing):
         """Refuse."""
         self._refuse()
 
-    def events(self, run: str, *, rank: int = 0, kind: str | None = None, limit: int = 1000) -> tuple[Event, ...]:
+    def events(
+        self, run: str, *, rank: int | None = None, kind: str | None = None, limit: int = 1000
+    ) -> tuple[Event, ...]:
         """Refuse."""
         self._refuse()
 

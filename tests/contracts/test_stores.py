@@ -412,6 +412,27 @@ def test_ranks_share_a_run_and_have_one_writer_each(store: Store) -> None:
         store.find_run(run)
 
 
+def test_without_a_rank_the_first_that_the_run_has_is_read(store: Store) -> None:
+    for rank in (3, 2):  # in the order in which they happened to begin
+        writer = store.begin_run("late", run_id="late", rank=rank)
+        writer.write_structure(Structure(subjects=(f"of rank {rank}",)))
+        writer.write_events([Event("note", rank)])
+        writer.write(walk(6, layout(2), seed=rank))
+    assert store.find_run("late").first_rank == 2
+    assert store.structure("late").subjects == ("of rank 2",)
+    assert [event.step for event in store.events("late", kind="note")] == [2]
+    assert store.metrics("late") == store.metrics("late", rank=2)
+    assert store.layouts("late") == store.layouts("late", rank=2)
+    assert store.former_structures("late") == ()
+    assert [record.time for record in store.replay("late")] == [record.time for record in store.replay("late", rank=2)]
+    series, matrix = store.series("late", "layer.0", "activation/mean"), store.matrix("late", "activation/mean")
+    assert (series.rank, matrix.rank) == (2, 2)
+    assert series.values.tobytes() == store.series("late", "layer.0", "activation/mean", rank=2).values.tobytes()
+    assert store.histograms("late", "layer.0", "activation") == ()
+    with pytest.raises(RunNotFound, match="has no rank 0; it has 2, 3"):
+        store.series("late", "layer.0", "activation/mean", rank=0)
+
+
 def test_a_finished_rank_may_be_written_on(store: Store) -> None:
     run, _ = write_all(store, walk(300, layout(3)))
     writer = store.begin_run("walk", run_id=run)

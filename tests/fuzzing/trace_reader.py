@@ -41,7 +41,7 @@ _ARGUMENTS = st.dictionaries(
     max_size=6,
 )
 _EVENTS = st.fixed_dictionaries(
-    {"ph": st.sampled_from(["X", "X", "X", "M", "B"]), "name": _NAMES, "ts": _TIMES, "dur": _TIMES},
+    {"ph": st.sampled_from(["X", "X", "X", "M", "B", "E"]), "name": _NAMES, "ts": _TIMES, "dur": _TIMES},
     optional={
         "cat": _CATEGORIES | _VALUES,
         "args": _ARGUMENTS | _VALUES,

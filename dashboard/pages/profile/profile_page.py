@@ -64,7 +64,7 @@ _PACES: Final = 24
 def chosen_rank(run: Run, chosen_text: str | None) -> int:
     """Return the chosen rank, the lowest one where none or an unknown one was chosen."""
     chosen = int(chosen_text) if chosen_text and chosen_text.isdigit() else -1
-    return chosen if chosen in run.ranks else min(run.ranks, default=0)
+    return chosen if chosen in run.ranks else run.first_rank
 
 
 def choice_error(text: str | None, rank: str | None, run: Run) -> Component | None:

@@ -27,7 +27,7 @@ _SPARK_POINTS: Final = 48
 
 def spark(reader: Reader, run: Run) -> tuple[float | None, ...]:
     """Return the loss of the first rank in a few points; None where it was not finite."""
-    values = reader.scalar(run.id, "loss", rank=min(run.ranks, default=0), limit=_SPARK_POINTS).values
+    values = reader.scalar(run.id, "loss", limit=_SPARK_POINTS).values
     return tuple(value if np.isfinite(value) else None for value in values.tolist())
 
 

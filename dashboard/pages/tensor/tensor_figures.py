@@ -126,7 +126,7 @@ class TensorView:
 
 
 def series_of(
-    reader: Reader, look: TensorView, *, run: str = "", metric: str = "", rank: int = 0, call: int = 0
+    reader: Reader, look: TensorView, *, run: str = "", metric: str = "", rank: int | None = None, call: int = 0
 ) -> Series:
     """Read the series of the view, or that of another run, metric, rank or call over the same steps."""
     first, last = look.span or (None, None)
@@ -179,9 +179,11 @@ def _holds(span: Span | None, step: int) -> bool:
 
 
 def _line(
-    reader: Reader, look: TensorView, name: str, series: Series, places: AxisPositions, run: str = ""
+    reader: Reader, look: TensorView, name: str, series: Series, places: AxisPositions, run: Run | None = None
 ) -> SeriesLine:
-    broken = broken_steps(reader, run or look.run.id, look.site, look.metric) if series.rank == series.call == 0 else ()
+    run = run or look.run
+    is_first = series.call == 0 and series.rank == run.first_rank
+    broken = broken_steps(reader, run.id, look.site, look.metric) if is_first else ()
     broken = tuple(step for step in broken if _holds(look.span, step))
     points = points_of(series.steps, series.values, log=look.log_y, broken=broken)
     return SeriesLine(name, points, places(points.x), places(points.mark_x))
@@ -192,7 +194,8 @@ def _overlaid_lines(reader: Reader, look: TensorView, places: AxisPositions) -> 
     subject, _ = split_metric(look.metric)
     pairs: list[tuple[str, Series]] = []
     if look.over == "ranks":
-        pairs += [(f"rank {rank}", series_of(reader, look, rank=rank)) for rank in look.run.ranks if rank]
+        others = [rank for rank in look.run.ranks if rank != look.run.first_rank]
+        pairs += [(f"rank {rank}", series_of(reader, look, rank=rank)) for rank in others]
     if look.over == "calls":
         numbers = calls(reader, look.run.id, look.site, subject)
         pairs += [(f"call {call}", series_of(reader, look, call=call)) for call in numbers if call]
@@ -210,7 +213,7 @@ def _of_run(reader: Reader, look: TensorView, other: str) -> SeriesLine | None:
     places = _places(reader, run, series, look.axis)
     if places is None or not series.total:
         return None
-    return _line(reader, look, run.name or run.id, series, places, run.id)
+    return _line(reader, look, run.name or run.id, series, places, run)
 
 
 def band_of(reader: Reader, look: TensorView, palette: Palette) -> go.Figure | None:

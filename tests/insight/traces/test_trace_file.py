@@ -82,12 +82,11 @@ def test_odd_events_are_left_out_and_counted(tmp_path):
         operation("late", float("nan"), 1.0),
         operation("negative", 0.0, -1.0),
         operation([1], 0.0, 1.0),
-        {"ph": "B", "name": "x"},
+        {"ph": "E", "pid": [1], "ts": 1},
         kernel("kept", 1.0, 1.0, correlation=2**70, bytes="many"),
     ]
     (path,) = write(tmp_path, document(*odd))
     found = read_trace_file(path)
     assert found.names[found.events["name"][0]] == "kept"
     assert (len(found.events), found.events["correlation"][0]) == (1, -1)
-    assert "5 events without a name" in found.notes[0]
-    assert "1 begin and end events" in found.notes[1]
+    assert "6 events without a name" in found.notes[0]
