@@ -4,16 +4,14 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..storage.records import Block, Event, Histogram, StepRecord
 from .kernels import NO_MORE, STATISTICS, Bins, More
-
-#: Returns a scalar when it has come; None where there turns out to be none.
-LateScalar: TypeAlias = Callable[[], float | None]
+from .late_scalars import LateScalar
 
 
 class Future(Protocol):
@@ -125,18 +123,6 @@ class Device(Protocol):
         """Start all that was requested."""
 
 
-def late_quotient(value: float | LateScalar | None, by: float | LateScalar | None) -> float | LateScalar | None:
-    """Return the quotient, late if one of the two is; None if one is not known, or the divisor is 0."""
-    if not callable(value) and not callable(by):
-        return None if value is None or not by else value / by
-
-    def quotient() -> float | None:
-        known = [one() if callable(one) else one for one in (value, by)]
-        return None if known[0] is None or not known[1] else known[0] / known[1]
-
-    return None if value is None or by is None else quotient
-
-
 class ResultRow(Protocol):
     """A row that a future will fill."""
 
@@ -157,24 +143,6 @@ class PendingRows:
     values: NDArray[np.float64]
     present: NDArray[np.bool_]
     futures: Mapping[int, tuple[ResultRow, Future]]
-
-
-def late_sum(one: "float | LateScalar | None", other: "float | LateScalar") -> "float | LateScalar":
-    """Return the sum of two values, late if one of them is."""
-    if one is None:
-        return other
-    if not callable(one) and not callable(other):
-        return one + other
-
-    def total() -> float | None:
-        first, second = _now(one), _now(other)
-        return None if first is None or second is None else first + second
-
-    return total
-
-
-def _now(value: "float | LateScalar") -> float | None:
-    return value() if callable(value) else value
 
 
 class PendingResults:

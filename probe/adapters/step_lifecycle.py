@@ -12,10 +12,10 @@ from ..aside import is_aside
 from ..checks.program_text.own_files import own_sources, recorded_sources
 from ..checks.program_text.text_checks import text_checks
 from ..collectors.collector import View
-from ..device_results import LateScalar
 from ..errors import TrainingStopped
 from ..hooks.output_hooks import OutputHooks
 from ..kernels import STATISTICS, Arrays
+from ..late_scalars import LateScalar
 from ..recording.first_step import finite_or_none
 from ..recording.recorder import Recorder
 

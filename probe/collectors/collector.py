@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from ...storage.errors import nearest
 from ...storage.records import Histogram
-from ..device_results import DeviceResults, HostFuture, LateScalar
+from ..device_results import DeviceResults, HostFuture
 from ..kernels import NO_MORE, STATISTICS, USUAL_BINS, Arrays, Bins, More
+from ..late_scalars import LateScalar
 from ..quantities.noise_scale import MicroBatches
 from ..quantities.step_clock import StepTime
 

@@ -7,13 +7,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ..device_results import HostFuture, LateScalar
+from ..device_results import HostFuture
 from ..kernels import (
     STATISTICS,
     Arrays,
     measure,
     together,
 )
+from ..late_scalars import LateScalar
 from ..quantities.noise_scale import MicroBatches, NoiseScale
 from ..quantities.tensor_samples import Sample, elements_of, samples_of
 from .collector import Collected, Rows, SiteRows, Step, array_collector, collector

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from ..device_results import LateScalar
+from ..late_scalars import LateScalar
 from ..quantities.step_clock import PHASES, StepTime
 from .collector import Step, array_collector, collector
 

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Final
 
 from ...storage.records import Event, Json
-from ..device_results import LateScalar, late_quotient
+from ..late_scalars import LateScalar, late_quotient
 from ..recording.recorder import Recorder
 
 _MOST_NAMES = 32

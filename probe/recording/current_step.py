@@ -3,8 +3,8 @@
 import math
 from threading import get_ident
 
-from ..device_results import LateScalar, late_sum
 from ..kernels import USUAL_BINS, Bins
+from ..late_scalars import LateScalar, late_sum
 from ..quantities.noise_scale import MicroBatches
 
 

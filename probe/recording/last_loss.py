@@ -1,6 +1,6 @@
 """The loss of the newest idle step, which is recorded if it turns out to be the last one of the run."""
 
-from ..device_results import LateScalar
+from ..late_scalars import LateScalar
 
 
 class LastLoss:

@@ -19,11 +19,12 @@ from ...storage.records import Block, Event, Json, StepRecord
 from ..collectors.collector import Step, View
 from ..configuration.config import Config
 from ..configuration.reaction_settings import Refusal, refusal_of
-from ..device_results import DeviceResults, LateScalar, PendingResults, late_sum
+from ..device_results import DeviceResults, PendingResults
 from ..errors import TrainingTouched
 from ..flight_recorder import splitter
 from ..guard import Guard, belongs_to_training
 from ..kernels import More
+from ..late_scalars import LateScalar, late_sum
 from ..quantities.noise_scale import MicroBatches
 from ..quantities.step_clock import BACKWARD, BETWEEN, DATA, FORWARD, MONITOR, MOST_MARKS, OPTIMIZER, StepTime
 from ..resume import ResumePoint

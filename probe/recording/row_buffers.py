@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from ...storage.records import Block, Event, Histogram, Layout
 from ..collectors.collector import COLLECTORS, Collect, Rows, SiteRows, Step, View
-from ..device_results import DeviceResults, Future, LateScalar, PendingRows
+from ..device_results import DeviceResults, Future, PendingRows
 from ..kernels import FLOAT64, STATISTICS, More
+from ..late_scalars import LateScalar
 
 #: Rows of a block; what is beyond is in a further part of the stream.
 MOST_ROWS: Final = 1024

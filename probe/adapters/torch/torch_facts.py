@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from ....storage.records import Json
 from ...aside import is_aside, same_random_numbers
 from ...checks.reached_parameters import all_leaves
-from ...device_results import LateScalar
 from ...facts import Facts
 from ...facts.loss_facts import OF_TARGETS, LossCall, some_of
+from ...late_scalars import LateScalar
 from ...recording.recorder import Recorder
 from ...tensor_access import Tensor, Unsupported
 from .torch_hooks import Hook

@@ -7,7 +7,7 @@ from os.path import commonprefix
 from typing import Any, Final
 
 from ....storage.records import Json
-from ...device_results import LateScalar, late_sum
+from ...late_scalars import LateScalar, late_sum
 from ...recording.recorder import Recorder
 from ..step_lifecycle import StepLifecycle
 from .torch_parameters import TorchView

@@ -6,7 +6,7 @@ from weakref import ref
 
 import torch
 
-from ...device_results import LateScalar
+from ...late_scalars import LateScalar
 from ...recording.recorder import Recorder
 from ...tensor_access import Tensor
 from . import torch_tensors as tensors

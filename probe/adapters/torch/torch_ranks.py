@@ -12,13 +12,14 @@ import torch
 import torch.distributed as distributed
 from numpy.typing import NDArray
 
-from ...device_results import DeviceResults, LateScalar
+from ...device_results import DeviceResults
 from ...facts.rank_comparison import RankComparison
 from ...facts.rank_facts import Board, RankMessage, number_of
 from ...facts.unaliased_steps import unaliased
 from ...kernels import FLAGS, STATISTICS, Arrays, measure_more, measure_more_many, values_at
 from ...kernels.device.device_statistics import checksums_on_device, projections_on_device
 from ...kernels.fingerprints import PROJECTIONS, project
+from ...late_scalars import LateScalar
 from ...recording.recorder import Recorder
 from ...tensor_access import HookHandle, Unsupported
 from .torch_copies import TorchCopies, settings_number

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from ...aside import is_aside
-from ...device_results import LateScalar
 from ...guard import Guard
 from ...hooks.output_hooks import OutputHooks
+from ...late_scalars import LateScalar
 from ...recording.recorder import Recorder
 from ...tensor_access import Tensor
 from ..call_order import CallOrder
