@@ -1,6 +1,7 @@
 """What the trainings of the campaign tell of themselves, and where a trial reaches into them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, SupportsFloat
 
 import mindscope as ms
@@ -42,7 +43,7 @@ class Stage:
         self.weights: list[bytes] = []
         self.monitor: ms.Monitor | None = None
         self._run: tuple[ms.Store, str] | None = None
-        self._states: list[str] = []
+        self._state = ""
 
     def watch(self, model: object, optimizer: Any = None) -> None:
         """Watch the training, if this trial does and nobody else will."""
@@ -51,14 +52,15 @@ class Stage:
             self.monitor = ms.watch(model, optimizer, store=store, config=self._config, run="trial")
             self._run = store, self.monitor.run.id
 
-    def told(self, run: Any, _diagnosis: object) -> None:
-        """Note what `mindscope run` says of the run as it begins, and as it has ended."""
-        self._states.append(run.state)
+    def read_state(self, folder: str) -> None:
+        """Read the state of the run that `mindscope run` has recorded in this folder."""
+        with suppress(Exception), ms.open_store(folder) as store:
+            self._state = store.find_run("trial").state
 
     def state(self) -> str:
         """Return the state of the run; empty where there is none."""
         if self._run is None:
-            return self._states[-1] if self._states else ""
+            return self._state
         store, run = self._run
         return store.find_run(run).state
 

@@ -46,7 +46,11 @@ class Training:
         stage.reset(is_watched=is_watched and not is_from_outside, config=config, before_step=before_step)
         if not is_from_outside:
             runpy.run_path(str(path), run_name="__main__")
-        elif run_script(path, [], store="memory:", name="trial", report=stage.told) != 0:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            code = run_script(path, [], store=folder, name="trial", report=lambda _run, _diagnosis: None)
+            stage.read_state(folder)
+        if code != 0:
             raise SystemExit(1)
 
 
