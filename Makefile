@@ -3,6 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH ?= torch==2.13.0
 MINDSPORE ?= mindspore==2.10.0
 TRITON ?= triton==3.9.0
+ATHERIS ?= atheris==3.0.0
 TRAINERS ?= transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6
 STORE ?= runs/
 FAULT ?= none
@@ -29,8 +30,8 @@ test: .venv/.installed-test
 	$(BIN)/python -m pytest -m "browser or alone" $(ARGS) || [ $$? = 5 ]
 
 # The complete suites: every sampled case, every seed.
-test-all: .venv/.installed-test
-	MINDSCOPE_TEST_ALL=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+test-all: .venv/.installed-test .atheris/.installed
+	MINDSCOPE_TEST_ALL=1 PYTHONPATH=.atheris $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 # MindSpore's wheels need NumPy 1 and 2.8 GB: they get an environment of their own.
 test-mindspore: .venv-mindspore/.installed
@@ -68,7 +69,7 @@ lock:
 	  --extra test -c requirements.lock pyproject.toml .venv/build.in -o requirements-test.lock
 
 clean:
-	rm -rf .venv .venv-mindspore .venv-trainers .triton .check build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-mindspore .venv-trainers .triton .atheris .check build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mindscope needs Python 3.11 or newer, found " + sys.version)'
@@ -86,6 +87,11 @@ clean:
 	$(PIP) install '$(TORCH)'
 	$(PIP) install --require-hashes -r requirements-test.lock
 	@touch $@
+
+# Where there is no wheel of it, its tests are skipped.
+.atheris/.installed:
+	-$(PIP) install --no-deps --only-binary :all: --target .atheris '$(ATHERIS)'
+	@mkdir -p .atheris && touch $@
 
 .triton/.installed:
 	$(PIP) install --no-deps --target .triton '$(TRITON)'

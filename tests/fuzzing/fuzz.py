@@ -102,8 +102,8 @@ def fuzz(reader: Reader, count: int, seed: int) -> FuzzReport:
             for number, data in enumerate(inputs):
                 place = Path(folder, str(number))
                 place.mkdir()
-                _judge(reader, number, data, place, report)
-                _remove(place)
+                judge(reader, number, data, place, report)
+                remove(place)
     report.grown_bytes = _peak_bytes() - before
     return report
 
@@ -112,7 +112,7 @@ def _warm_up(reader: Reader, data: bytes, folder: Path) -> None:
     """Read a valid input once without limits: what is imported and compiled then is no matter of the inputs."""
     folder.mkdir()
     reader.read(data, folder)
-    _remove(folder)
+    remove(folder)
 
 
 def _inputs(reader: Reader, seeds: Sequence[bytes], count: int, seed: int) -> Iterator[bytes]:
@@ -147,7 +147,8 @@ def _drawn(strategy: SearchStrategy[bytes], count: int, seed: int) -> list[bytes
     return found
 
 
-def _judge(reader: Reader, number: int, data: bytes, folder: Path, report: FuzzReport) -> None:
+def judge(reader: Reader, number: int, data: bytes, folder: Path, report: FuzzReport) -> None:
+    """Hand one input to the reader, in an empty folder, and add to the report what became of it."""
     report.inputs += 1
     begin = time.process_time()
     try:
@@ -175,7 +176,8 @@ def _fault(error: BaseException) -> str:
     return "" if message.strip() else f"{named}: says nothing"
 
 
-def _remove(folder: Path) -> None:
+def remove(folder: Path) -> None:
+    """Remove the folder and all that it holds."""
     for path in sorted(folder.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
     folder.rmdir()
