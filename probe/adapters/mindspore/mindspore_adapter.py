@@ -72,7 +72,7 @@ class MindSporeAdapter:
         named = dict(model.parameters_and_names())
         self._selection = Selection(self._cells, view, recorder)
         sites = self._selection.begin(named)
-        following = RetiringHooks()
+        following = RetiringHooks(recorder.guard)
         self._handles.append(following)
         children, known = methodcaller("name_cells"), self._structure_changes
         self._order = CallOrder(self._cells, ACCESS, register=following.register, children=children, known=known)
@@ -81,7 +81,7 @@ class MindSporeAdapter:
         self._events = events = CellEvents(view, recorder, output_hooks, self._order, following, self._cells)
         batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
         see_batch = batches.hook() if batches.is_wanted else None
-        self._handles.append(watch_entrance(model, events.lifecycle.forward_begins, hooks, see_batch))
+        self._handles.append(watch_entrance(model, events.lifecycle.forward_begins, hooks, see_batch, recorder.guard))
         self._handles.append(hooks)
         hooks.watch(sites)
         hooks.watch_inside(named)

@@ -12,6 +12,7 @@ from typing import Protocol
 import mindspore
 from mindspore.graph.api import _pynative_executor as executor
 
+from ...guard import Guard
 from ...hooks.idle_hooks import Several, SiteHooks
 from ...hooks.input_hooks import InputHooks
 from ...hooks.output_hooks import OutputHooks
@@ -29,20 +30,24 @@ def _seen_by_the_compiler(_self: object, *_arguments: object) -> None:
 
 
 class CellHook:
-    """A hook as an object with two faces.
+    """A hook as an object with two faces; what it raises goes to the guard.
 
     PyNative mode calls it. The compiler of `@jit` takes the source of hooks into the graph, and fails on what it cannot
     parse; it reads the source where `inspect` finds it, behind `__wrapped__`, and there is nothing to do.
     """
 
-    __slots__ = ("work",)
+    __slots__ = ("_guard", "work")
 
-    def __init__(self, work: Callable[..., None]) -> None:
-        self.work = work
+    def __init__(self, work: Callable[..., None], guard: Guard) -> None:
+        self.work, self._guard = work, guard
 
     def __call__(self, *arguments: object) -> None:
-        """Run the hook."""
-        self.work(*arguments)
+        """Run the hook, unless something of the monitor has raised before."""
+        try:
+            if not self._guard.is_off:
+                self.work(*arguments)
+        except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
+            self._guard.failed(error)
 
     __call__.__wrapped__ = _seen_by_the_compiler  # type: ignore[attr-defined]  # functions take any attribute
 
@@ -86,15 +91,19 @@ class MindSporeHooks:
 
     def _register(self, site: str, _is_again: bool) -> Several:
         cell = self._cells[site]
-        handles = [cell.register_forward_hook(CellHook(self._output_hooks.hook(site)))]
+        handles = [cell.register_forward_hook(CellHook(self._output_hooks.hook(site), self._recorder.guard))]
         if self._inputs.is_wanted and site:
-            hook = CellHook(self._inputs.hook(site))
+            hook = CellHook(self._inputs.hook(site), self._recorder.guard)
             handles.append(cell.register_forward_pre_hook(hook, with_kwargs=True))
         return Several(handles)
 
 
 def watch_entrance(
-    model: mindspore.nn.Cell, opens: Callable[[], None], hooks: MindSporeHooks, batches: Callable[..., None] | None
+    model: mindspore.nn.Cell,
+    opens: Callable[[], None],
+    hooks: MindSporeHooks,
+    batches: Callable[..., None] | None,
+    guard: Guard,
 ) -> HookHandle:
     """Register the hook before the model's forward and return its handle.
 
@@ -102,6 +111,7 @@ def watch_entrance(
         opens: Called first; may add and remove hooks, but none before the call of the model itself, which is running.
         hooks: Get the model's own inputs, if these are watched.
         batches: Called with the model's arguments; None if batches are not recorded.
+        guard: Takes what any of them raises.
     """
 
     def enter(called: object, inputs: object, options: Mapping[str, object]) -> None:
@@ -110,19 +120,20 @@ def watch_entrance(
         if batches is not None:
             batches(called, inputs, options)
 
-    handle: HookHandle = model.register_forward_pre_hook(CellHook(enter), with_kwargs=True)
+    handle: HookHandle = model.register_forward_pre_hook(CellHook(enter, guard), with_kwargs=True)
     return handle
 
 
 class RetiringHooks:
     """Forward hooks that come off only as the step ends: MindSpore loops over the hooks' own dict."""
 
-    def __init__(self) -> None:
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
         self._retired: list[HookHandle] = []
 
     def register(self, cell: mindspore.nn.Cell, hook: ForwardHook) -> "_Retiring":
         """Register a forward hook that sees keyword arguments among the inputs; return its handle."""
-        called = CellHook(lambda module, inputs, options, output: hook(module, (inputs, options), output))
+        called = CellHook(lambda module, inputs, options, output: hook(module, (inputs, options), output), self._guard)
         return _Retiring(called, cell.register_forward_hook(called, with_kwargs=True), self._retired)
 
     def remove(self) -> None:
@@ -157,21 +168,16 @@ class OptimizerHooks:
     def watch(self, optimizer: mindspore.nn.Cell) -> Several:
         """Hook the optimizer, which joins the model's, and return the handle."""
         self._view.optimizers.append(optimizer)
-        before = optimizer.register_forward_pre_hook(CellHook(self._before))
-        return Several([before, optimizer.register_forward_hook(CellHook(self._after))])
+        guard = self._recorder.guard
+        before = optimizer.register_forward_pre_hook(CellHook(self._before, guard))
+        return Several([before, optimizer.register_forward_hook(CellHook(self._after, guard))])
 
     def _before(self, optimizer: mindspore.nn.Cell, arguments: Sequence[Iterable[Tensor]]) -> None:
-        try:
-            self._view.given = tuple(arguments[0])
-            self._lifecycle.update_begins(optimizer)
-        except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
-            self._recorder.fail("gradient", error)
+        self._view.given = tuple(arguments[0])
+        self._lifecycle.update_begins(optimizer)
 
     def _after(self, optimizer: mindspore.nn.Cell, _arguments: object, _result: object) -> None:
-        try:
-            self._lifecycle.after_step(optimizer)
-        except Exception as error:  # noqa: BLE001  as above
-            self._recorder.fail("weight", error)
+        self._lifecycle.after_step(optimizer)
 
 
 class GradientListener(Protocol):
@@ -256,6 +262,7 @@ class CellEvents:
         cells: Mapping[str, object],
     ) -> None:
         self._view, self._order, self._following = view, order, following
+        self._guard = recorder.guard
         self.lifecycle = StepLifecycle(
             recorder, view, output_hooks, modules=cells, before_step=_nothing, at_end=self._step_ends
         )
@@ -263,7 +270,8 @@ class CellEvents:
 
     def backward_begins(self, result: object) -> None:
         """Note that a gradient function of the process walks back from this result."""
-        self.lifecycle.backward_begins(partial(loss_of, result))
+        if not self._guard.is_off:
+            self._guard.attempt(self.lifecycle.backward_begins, partial(loss_of, result))
 
     def step_done(self) -> None:
         """Close the step at the loop's request."""

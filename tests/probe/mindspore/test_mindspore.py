@@ -6,6 +6,7 @@ import pytest
 mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed; `make test-mindspore` installs it")
 
 from mindscope.probe import ConfigError, NotWatchable, SiteNotFound, watch  # noqa: E402
+from mindscope.probe.adapters.step_lifecycle import StepLifecycle  # noqa: E402
 from mindscope.storage import open_store  # noqa: E402
 from mindspore import mint, nn, ops  # noqa: E402
 
@@ -131,6 +132,22 @@ def test_losses_and_weights_are_bit_identical_with_and_without_the_monitor(train
     ):
         assert len(values(store, run, site, metric)) == 5
     assert not store.events(run, kind="monitor_fault")
+
+
+@pytest.mark.parametrize("train", LOOPS)
+@pytest.mark.parametrize("name", ["forward_begins", "backward_begins", "update_begins", "after_step"])
+def test_what_the_monitor_raises_ends_the_watch_and_not_the_training(train, name, monkeypatch, caplog):
+    def fail(*_arguments):
+        raise RuntimeError("of ours")
+
+    alone, watched = seeded(), seeded()
+    expected = train(alone, adam(alone), 5)
+    monkeypatch.setattr(StepLifecycle, name, fail)
+    _, _, losses = recorded(watched, adam(watched), 5, train)
+    assert losses == expected
+    assert weights(alone) == weights(watched)
+    assert caplog.text.count("RuntimeError: of ours") >= 1
+    assert len([record for record in caplog.records if "of ours" in record.getMessage()]) == 1
 
 
 @pytest.mark.parametrize(
