@@ -1,14 +1,13 @@
 """`mindscope hang RUN` says which rank hangs, waiting for what, and what the missing ranks do instead."""
 
-import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from .failures import WrongUse
+from .native_stacks import NativeStacks, native_stacks
 from .output import print_json
 from .store_options import DEFAULT_STORE, JsonOption, StoreOption, open_existing
 
@@ -23,10 +22,10 @@ _Files = Annotated[
     bool,
     typer.Option("--from", help="Read files: Flight Recorder dumps, or output of NCCL's RAS or Inspector."),
 ]
-#: Seconds that py-spy may take for one process.
-_SPY_S: Final = 20.0
 #: Ranks whose stacks are printed.
 _MOST_STACKS: Final = 16
+#: Characters of a native frame that are printed; those of C++ templates have thousands.
+_LONGEST: Final = 160
 
 
 def hang(
@@ -37,12 +36,14 @@ def hang(
 ) -> int:
     """Say which ranks wait in a collective, who is missing, and what those do instead: while it hangs, and afterwards.
 
-    Stacks have native frames where py-spy is installed and the ranks run on this machine. Exit code 1 means a hang.
+    Stacks have native frames where py-spy is installed and the ranks run on this machine; it stops a rank that hangs
+    for a moment. Exit code 1 means a hang.
     """
     report, words = _of_files(what or []) if are_files else _of_run(what or ["latest"], store)
-    native = _native_stacks(words) if report.state in ("hang", "slow") else {}
+    native = native_stacks(report, words) if report.state in ("hang", "slow") else NativeStacks({})
     if as_document:
-        print_json({**report.data(), "native_stacks": {str(rank): text for rank, text in native.items()}})
+        stacks = {str(rank): text for rank, text in native.stacks.items()}
+        print_json({**report.data(), "native_stacks": stacks, "native_notes": native.notes})
     else:
         _print(report, native)
     return 1 if report.state in ("hang", "failed") else 0
@@ -65,32 +66,17 @@ def _of_run(names: list[str], store: str) -> "tuple[HangReport, Mapping[int, Las
         return hang_of_run(opened, names[0])
 
 
-def _print(report: "HangReport", native: Mapping[int, str]) -> None:
+def _print(report: "HangReport", native: NativeStacks) -> None:
     title = {"hang": "HANG", "failed": "A COLLECTIVE FAILED", "slow": "slow, no hang", "none": "no hang"}[report.state]
     print(f"{title}: {report.words}")
     if report.advice and report.state != "none":
         print(f"  to do: {report.advice}")
-    for rank, lines in list(report.stacks.items())[:_MOST_STACKS]:
+    silent = [rank for rank in native.stacks if rank not in report.stacks]  # py-spy alone sees their stacks
+    for rank in [*list(report.stacks)[:_MOST_STACKS], *silent]:
         is_known = rank in report.culprits or any(one.rank == rank for one in report.missing)
-        print(f"  rank {rank}{' (missing)' if is_known else ''}: {' < '.join(lines)}")
-        for line in native.get(rank, "").splitlines():
-            print(f"    {line}")
-
-
-def _native_stacks(words: "Mapping[int, LastWord]") -> dict[int, str]:
-    """Return what py-spy prints of the ranks that run on this machine; nothing without py-spy."""
-    from ..storage.encoding.record_codec import from_json
-    from ..storage.process import process_state
-
-    spy = shutil.which("py-spy")
-    found = {}
-    for rank, word in list(words.items())[:_MOST_STACKS] if spy else ():
-        writer: Mapping[str, Any] = from_json(word.writer) if word.writer else {}  # Any: JSON
-        if process_state(word.writer).is_alive and spy is not None:
-            command = [spy, "dump", "--native", "--nonblocking", "--pid", str(writer["pid"])]
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=_SPY_S, check=False)
-            except (OSError, subprocess.TimeoutExpired):
-                continue
-            found[rank] = done.stdout.strip()
-    return found
+        lines = " < ".join(report.stacks.get(rank, ())) or "its own word has no stack"
+        print(f"  rank {rank}{' (missing)' if is_known else ''}: {lines}")
+        for line in native.stacks.get(rank, "").splitlines():
+            print(f"    {line[:_LONGEST]}")
+    for note in native.notes:
+        print(f"  {note}")

@@ -6,6 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+from mindscope.cli import hang_command
+from mindscope.cli.native_stacks import NativeStacks
+from mindscope.insight.hangs.hang_report import HangReport
 from mindscope.storage import open_store
 from mindscope.storage.last_words import FolderWords
 from mindscope.storage.process import identity
@@ -65,3 +69,17 @@ def test_dumps_are_read_without_a_run(command: Callable, tmp_path: Path) -> None
     assert "neither a dump" in told.err
     assert command("hang", "--from").code == 2
     assert command("hang", "a", "b").code == 2
+
+
+def test_frames_of_a_rank_that_only_py_spy_sees_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    report = HangReport(state="hang", words="rank 1 is silent", culprits=(1,), stacks={0: ("train.py:50 in step",)})
+    native = NativeStacks({1: "Thread 7\n    " + "x" * 1000}, ("no native frames of rank 0: py-spy failed",))
+    hang_command._print(report, native)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:4] == [
+        "  rank 0: train.py:50 in step",
+        "  rank 1 (missing): its own word has no stack",
+        "    Thread 7",
+    ]
+    assert len(lines[4]) < 200
+    assert lines[5] == "  no native frames of rank 0: py-spy failed"
