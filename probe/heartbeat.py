@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import median_low
 from typing import Final, Protocol, TypeVar
 
 from ..storage import Event, Json
@@ -40,10 +40,10 @@ _STALL_S, _NATIVE_S = 2.0, 5.0
 _LOOKERS, _READS_S, _LOOKERS_S = 16, 256.0, 30.0
 #: Up to so many ranks all look as soon as they stall.
 _FEW: Final = 16
-#: What reading the words of some ranks adds to what the process reads, at most.
-_READ_BYTES: Final = 1 << 19
 #: Steps that a training must have ended before its pace is known.
 _KNOWN: Final = 3
+#: Steps between two looks that count: the first step of a training, which is long, is one of few looks at first.
+_MOST_WEIGHT: Final = 16
 #: At the end of a training that a collective's error ended: how long its cause is looked for, and between two looks.
 _LAST_S, _LAST_WAIT_S = 1.5, 0.1
 #: Seconds after which a hang that lasts is told again, at first; then each time as long as it has lasted (our choice).
@@ -97,21 +97,23 @@ class Pace:
 
     def __init__(self) -> None:
         self._step, self._since = -1, 0.0
-        self._durations: deque[float] = deque(maxlen=64)
+        self._durations: deque[tuple[float, int]] = deque(maxlen=64)
         self._steps = 0
 
     def see(self, step: int, now: float) -> None:
         """Note the number of the step in progress."""
         if self._step >= 0 and step > self._step:
-            self._durations.append((now - self._since) / (step - self._step))
+            self._durations.append(((now - self._since) / (step - self._step), step - self._step))
             self._steps += step - self._step
         if step != self._step:
             self._step, self._since = step, now
 
     @property
     def step_s(self) -> float:
-        """The median duration in seconds; 0 while too few steps have ended."""
-        return median(self._durations) if self._steps >= _KNOWN and self._durations else 0.0
+        """The median duration in seconds, of steps rather than of looks; 0 while too few steps have ended."""
+        if self._steps < _KNOWN:
+            return 0.0
+        return median_low([duration for duration, steps in self._durations for _ in range(min(steps, _MOST_WEIGHT))])
 
     @property
     def limit_s(self) -> float:
@@ -267,7 +269,6 @@ class Heartbeat:
     def _say(self, word: LastWord) -> None:
         """Write the word; one that the store cannot take now is left out, the next one is newer."""
         text = word.encode()
-        self._meter.own_bytes += len(text)
         try:
             self._words.write(self._rank, text)
         except StoreUnavailable as error:
@@ -281,7 +282,6 @@ class Heartbeat:
         Two looks must agree: words that were said at different moments of a training that goes on can seem to differ.
         """
         words = self._words.read(range(self._communication.size))
-        self._meter.own_bytes += _READ_BYTES
         found = judge(words, time.time())
         suspicion = _who(found.data) if found.is_hang else None
         is_lasting, self._suspicion = suspicion == self._suspicion, suspicion
