@@ -19,7 +19,7 @@ from typing import Final, Protocol, TypeVar
 
 from ..storage import Event, Json
 from ..storage.errors import StoreUnavailable
-from ..storage.last_words import CollectiveCall, LastWord, LastWords, longest_wait_s
+from ..storage.last_words import CollectiveCall, LastWord, LastWords, PassUse, longest_wait_s
 from ..storage.process import identity, oom_kills
 from .guard import Guard
 from .process_load import LoadMeter, children, raised_in, stacks
@@ -69,6 +69,9 @@ class Communication(Protocol):
 
     def native_calls(self) -> tuple[CollectiveCall, ...]:
         """Return what the framework's own recorder holds; nothing where it has none."""
+
+    def passes(self) -> tuple[PassUse, ...]:
+        """Return which lines take batches or run forward passes, and which steps took more than usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +238,7 @@ class Heartbeat:
             groups=ring.groups(),
             calls=ring.calls(_FEW_CALLS),
             sites=ring.sites(),
+            passes=self._part(self._communication.passes),
             oom_kills=self._oom_kills,
             report=self._told,
         )
@@ -315,7 +319,7 @@ class Heartbeat:
             self._brief(stalled_s),
             calls=self._ring.calls(_MOST_CALLS),
             native=() if error is None else self._part(self._communication.native_calls),
-            threads=() if error is None else raised_in(error),
+            threads=self._part(stacks) if error is None else raised_in(error),
             phase="finished" if error is None else "failed",
             error=text[:500],
         )

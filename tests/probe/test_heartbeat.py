@@ -13,7 +13,7 @@ from mindscope.probe.process_load import LoadMeter, _frames, stacks
 from mindscope.probe.recording.collective_ring import CollectiveRing
 from mindscope.storage import Event
 from mindscope.storage.errors import StoreUnavailable
-from mindscope.storage.last_words import CollectiveCall, FolderWords, LastWord
+from mindscope.storage.last_words import CollectiveCall, FolderWords, LastWord, PassUse
 
 
 @dataclass
@@ -25,6 +25,9 @@ class Communication:
 
     def native_calls(self) -> tuple[CollectiveCall, ...]:
         return self.native
+
+    def passes(self) -> tuple[PassUse, ...]:
+        return ()
 
 
 def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
