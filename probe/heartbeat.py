@@ -210,9 +210,12 @@ class Heartbeat:
                 self._said_at = now
                 self._say(self._brief(stalled_s))
             return
+        if now - self._said_at < self._words.interval_s - _BEAT_S / 2:
+            return
         word = self._full(stalled_s, now)
         if self._progress != (self._step(), self._ring.begun, self._ring.ended):
             return  # parts of the word are of before, and parts of after
+        self._said_at = now
         self._say(word)
         if self._judge is not None and now >= self._looks_at:
             self._look_if_due(self._judge, stalled_s, now)

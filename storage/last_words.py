@@ -326,12 +326,13 @@ class FolderWords:
         data = text.encode()
         if len(data) > SLOT_BYTES - _HEADER.size:
             raise StoreUnavailable(f"the last word of rank {rank} has {len(data)} bytes, at most {SLOT_BYTES} fit")
-        self._writes += 1
-        header = _HEADER.pack(_MAGIC, len(data), self._writes, xxhash.xxh3_64_intdigest(data))
         try:
             if rank not in self._files:
                 flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
                 self._files[rank] = os.open(self._path(rank), flags, 0o644)
+                self._writes += self._written(self._files[rank])
+            self._writes += 1
+            header = _HEADER.pack(_MAGIC, len(data), self._writes, xxhash.xxh3_64_intdigest(data))
             os.pwrite(self._files[rank], header + data, (self._writes % 2) * SLOT_BYTES)
         except OSError as error:
             raise StoreUnavailable(f"{self._path(rank)} cannot be written: {error.strerror}") from error
@@ -353,6 +354,12 @@ class FolderWords:
         for file in self._files.values():
             os.close(file)
         self._files = {}
+
+    def _written(self, file: int) -> int:
+        """Return how often the word was written by a process that had it before."""
+        slots = [os.pread(file, _HEADER.size, start) for start in (0, SLOT_BYTES)]
+        counts = [_HEADER.unpack(slot)[2] for slot in slots if len(slot) == _HEADER.size and slot.startswith(_MAGIC)]
+        return max(counts, default=0)
 
     def _ranks(self) -> list[int]:
         names = [path.name.removesuffix(".word") for path in self._folder.glob(f"{self._run}.rank*.word")]
