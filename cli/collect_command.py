@@ -36,6 +36,7 @@ def collect(
 
     Several collectors share the work, and each may be killed at any moment.
     """
+    from ..insight.hangs.collected_words import CollectedWords
     from ..storage import StoreUnavailable
     from ..storage.streams.collector import Collector
     from ..storage.streams.stream_url import is_stream, open_transport
@@ -53,7 +54,8 @@ def collect(
             remark(f"mindscope: {error}; trying again until it answers")
         remark(f"mindscope: collecting {transport.url} into {target.url}")
         most_open = _MOST_OPEN_OF_A_DATABASE if "://" in target.url else _most_open()
-        collector = Collector(transport.subscription(), target, most_open=most_open)
+        words = CollectedWords(target)
+        collector = Collector(transport.subscription(), target, most_open=most_open, said=words.take)
         collector.run(until_empty=until_empty, should_stop=is_stopped)
     if as_document:
         print_json({"from": transport.url, "store": target.url, **asdict(collector.counts)})

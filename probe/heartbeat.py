@@ -14,12 +14,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import median_low
 from typing import Final, Protocol, TypeVar
 
 from ..storage import Event, Json
 from ..storage.errors import StoreUnavailable
-from ..storage.last_words import CollectiveCall, LastWord, LastWords, longest_wait_s
+from ..storage.last_words import CollectiveCall, LastWord, LastWords, PassUse, longest_wait_s
 from ..storage.process import identity, oom_kills
 from .guard import Guard
 from .process_load import LoadMeter, children, raised_in, stacks
@@ -40,10 +40,10 @@ _STALL_S, _NATIVE_S = 2.0, 5.0
 _LOOKERS, _READS_S, _LOOKERS_S = 16, 256.0, 30.0
 #: Up to so many ranks all look as soon as they stall.
 _FEW: Final = 16
-#: What reading the words of some ranks adds to what the process reads, at most.
-_READ_BYTES: Final = 1 << 19
 #: Steps that a training must have ended before its pace is known.
 _KNOWN: Final = 3
+#: Steps between two looks that count: the first step of a training, which is long, is one of few looks at first.
+_MOST_WEIGHT: Final = 16
 #: At the end of a training that a collective's error ended: how long its cause is looked for, and between two looks.
 _LAST_S, _LAST_WAIT_S = 1.5, 0.1
 #: Seconds after which a hang that lasts is told again, at first; then each time as long as it has lasted (our choice).
@@ -69,6 +69,9 @@ class Communication(Protocol):
 
     def native_calls(self) -> tuple[CollectiveCall, ...]:
         """Return what the framework's own recorder holds; nothing where it has none."""
+
+    def passes(self) -> tuple[PassUse, ...]:
+        """Return which lines take batches or run forward passes, and which steps took more than usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +100,23 @@ class Pace:
 
     def __init__(self) -> None:
         self._step, self._since = -1, 0.0
-        self._durations: deque[float] = deque(maxlen=64)
+        self._durations: deque[tuple[float, int]] = deque(maxlen=64)
         self._steps = 0
 
     def see(self, step: int, now: float) -> None:
         """Note the number of the step in progress."""
         if self._step >= 0 and step > self._step:
-            self._durations.append((now - self._since) / (step - self._step))
+            self._durations.append(((now - self._since) / (step - self._step), step - self._step))
             self._steps += step - self._step
         if step != self._step:
             self._step, self._since = step, now
 
     @property
     def step_s(self) -> float:
-        """The median duration in seconds; 0 while too few steps have ended."""
-        return median(self._durations) if self._steps >= _KNOWN and self._durations else 0.0
+        """The median duration in seconds, of steps rather than of looks; 0 while too few steps have ended."""
+        if self._steps < _KNOWN:
+            return 0.0
+        return median_low([duration for duration, steps in self._durations for _ in range(min(steps, _MOST_WEIGHT))])
 
     @property
     def limit_s(self) -> float:
@@ -205,9 +210,12 @@ class Heartbeat:
                 self._said_at = now
                 self._say(self._brief(stalled_s))
             return
+        if now - self._said_at < self._words.interval_s - _BEAT_S / 2:
+            return
         word = self._full(stalled_s, now)
         if self._progress != (self._step(), self._ring.begun, self._ring.ended):
             return  # parts of the word are of before, and parts of after
+        self._said_at = now
         self._say(word)
         if self._judge is not None and now >= self._looks_at:
             self._look_if_due(self._judge, stalled_s, now)
@@ -233,6 +241,7 @@ class Heartbeat:
             groups=ring.groups(),
             calls=ring.calls(_FEW_CALLS),
             sites=ring.sites(),
+            passes=self._part(self._communication.passes),
             oom_kills=self._oom_kills,
             report=self._told,
         )
@@ -267,7 +276,6 @@ class Heartbeat:
     def _say(self, word: LastWord) -> None:
         """Write the word; one that the store cannot take now is left out, the next one is newer."""
         text = word.encode()
-        self._meter.own_bytes += len(text)
         try:
             self._words.write(self._rank, text)
         except StoreUnavailable as error:
@@ -281,7 +289,6 @@ class Heartbeat:
         Two looks must agree: words that were said at different moments of a training that goes on can seem to differ.
         """
         words = self._words.read(range(self._communication.size))
-        self._meter.own_bytes += _READ_BYTES
         found = judge(words, time.time())
         suspicion = _who(found.data) if found.is_hang else None
         is_lasting, self._suspicion = suspicion == self._suspicion, suspicion
@@ -315,7 +322,7 @@ class Heartbeat:
             self._brief(stalled_s),
             calls=self._ring.calls(_MOST_CALLS),
             native=() if error is None else self._part(self._communication.native_calls),
-            threads=() if error is None else raised_in(error),
+            threads=self._part(stacks) if error is None else raised_in(error),
             phase="finished" if error is None else "failed",
             error=text[:500],
         )

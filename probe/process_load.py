@@ -35,15 +35,10 @@ class Load:
 
 
 class LoadMeter:
-    """Measures the load of this process and its children, without the part of the calling thread.
-
-    Attributes:
-        own_bytes: Bytes that the caller itself has read and written.
-    """
+    """Measures the load of this process and its children, without the part of the calling thread."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, float, float, float]] = deque(maxlen=64)
-        self.own_bytes = 0
 
     def forget(self) -> None:
         """Begin anew: what was measured before is of another phase."""
@@ -54,7 +49,7 @@ class LoadMeter:
         now = time.monotonic()
         busy = time.process_time() - time.thread_time() + sum(processor_s(child) for child in children_of(os.getpid()))
         faults = float(resource.getrusage(resource.RUSAGE_SELF).ru_majflt)
-        self._samples.append((now, busy, float(_read_write() - self.own_bytes), faults))
+        self._samples.append((now, busy, float(_read_write("self") - _read_write("thread-self")), faults))
         while len(self._samples) > 2 and self._samples[1][0] < now - _SPAN_S:
             self._samples.popleft()
         then = self._samples[0]
@@ -65,9 +60,10 @@ class LoadMeter:
         return Load(*rates)
 
 
-def _read_write() -> int:
+def _read_write(whose: str) -> int:
+    """Return the bytes that this process (`self`), or the calling thread (`thread-self`), has read and written."""
     try:
-        lines = Path("/proc/self/io").read_text().splitlines()
+        lines = Path(f"/proc/{whose}/io").read_text().splitlines()
     except OSError:
         return 0
     fields = dict(line.split(": ") for line in lines)

@@ -9,12 +9,11 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from ..storage import Json, Listener, MemoryStore, RunWriter, Store
+from ..storage import Json, Listener, MemoryStore, RunWriter, Store, StreamStore
 from ..storage.end_note import note_path
 from ..storage.last_words import words_of
 from ..storage.ranks.topology import place_event
 from ..storage.stored_tensors import blobs_of
-from ..storage.streams.stream_url import is_stream
 from . import collectors  # noqa: F401  fills the table of collectors
 from .actions.attachment import DATABASE_LOOK_S, LOOK_S
 from .actions.reactions import checkpoint_folder
@@ -156,10 +155,7 @@ def begin(
         monitor.write_to(writer, listeners)
         if (path := note_path(store.url, writer.run.id, rank)) is not None:
             monitor.leave_note(EndNote(path))
-        communication = getattr(adapter, "communication", None)
-        if communication is not None and not is_stream(store.url):  # through which no rank reads what another says
-            last_words = words_of(store.url, control_channel, writer.run.id, range(communication.size))
-            monitor.beat(last_words, communication, None if judge is None else judge(store.url, writer.run.id))
+        _beat(monitor, adapter, store, writer.run.id, rank, judge)
         for words in () if rank else late_reactions(config):
             _log.warning("%s", words)
     except BaseException:
@@ -169,6 +165,25 @@ def begin(
                 writer.close("finished", "")
         raise
     return monitor
+
+
+def _beat(
+    monitor: Monitor,
+    adapter: Adapter,
+    store: Store,
+    run: str,
+    rank: int,
+    judge: Callable[[str, str], Judge] | None,
+) -> None:
+    """Let the rank say last words, where several train together."""
+    communication = getattr(adapter, "communication", None)
+    if communication is None:
+        return
+    if isinstance(store, StreamStore):  # words are judged where they are collected
+        monitor.beat(store.last_words(run, rank), communication, None)
+        return
+    last_words = words_of(store.url, store.control_channel(run), run, range(communication.size))
+    monitor.beat(last_words, communication, None if judge is None else judge(store.url, run))
 
 
 def _record_place(writer: RunWriter, rank: int) -> None:

@@ -5,7 +5,7 @@ writes into it, by `faulthandler`: the stack of the thread, innermost frame firs
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +13,11 @@ from .code_places import OUR_FILES, is_library
 
 __all__ = ["note_path", "read_note"]
 
-_FRAME: Final = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in ')
+_FRAME: Final = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$')
 _FATAL: Final = "Fatal Python error: "
+#: The file of torch's collectives, and the function that runs a backward pass, in which DDP calls them.
+_COLLECTIVES: Final = "distributed_c10d.py"
+_BACKWARD: Final = "_engine_run_backward"
 #: The only signal whose handler writes no word of its own.
 _ASKED: Final = "SIGTERM"
 
@@ -25,7 +28,10 @@ def note_path(url: str, run: str, rank: int) -> Path | None:
 
 
 def read_note(path: Path) -> str:
-    """Return the signal and the script's line, `SIGTERM at /home/me/train.py, line 7`; empty without a note."""
+    """Return the signal, what of torch ran, and the script's line; empty without a note.
+
+    As `SIGTERM at /home/me/train.py, line 7`, or `Aborted in all_reduce at /home/me/train.py, line 7`.
+    """
     try:
         lines = path.read_text(errors="replace").splitlines()
     except OSError:
@@ -37,9 +43,20 @@ def read_note(path: Path) -> str:
 
 
 def _place(lines: Iterable[str]) -> str:
-    """Return the innermost frame of the script in the first stack, or the innermost one."""
-    found = [(match["file"], match["line"]) for line in lines if (match := _FRAME.match(line))]
+    """Return the innermost frame of the script in the first stack that has one, or the innermost one."""
+    found = [(match["file"], match["line"], match["function"]) for line in lines if (match := _FRAME.match(line))]
     own = [frame for frame in found if not (frame[0].startswith((*OUR_FILES, "<")) or is_library(frame[0]))]
-    for file, line in own or found:
-        return f" at {file}, line {line}"
+    for file, line, _ in own or found:
+        above = found[: found.index(own[0])] if own else []
+        return f"{_operation(above)} at {file}, line {line}"
+    return ""
+
+
+def _operation(frames: Sequence[tuple[str, str, str]]) -> str:
+    """Return which collective, or that the backward pass, ran in the innermost of these frames; empty if neither."""
+    for file, _, function in frames:
+        if Path(file).name == _COLLECTIVES:
+            return f" in {function}"
+        if function == _BACKWARD:
+            return " in backward"
     return ""

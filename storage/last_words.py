@@ -29,6 +29,7 @@ __all__ = [
     "FolderWords",
     "LastWord",
     "LastWords",
+    "PassUse",
     "SiteUse",
     "ThreadStack",
     "is_of_backend",
@@ -94,6 +95,24 @@ class SiteUse:
 
 
 @dataclass(frozen=True, slots=True)
+class PassUse:
+    """How many batches a rank takes in a step from one line, or how many forward passes it runs there.
+
+    Args:
+        kind: `batch` or `forward`.
+        file, line: The user's line.
+        usual: The number in nearly all steps; 0 where there is none.
+        more: The newest steps that took more, and how many.
+    """
+
+    kind: str
+    file: str
+    line: int
+    usual: int
+    more: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ThreadStack:
     """What a thread does.
 
@@ -140,7 +159,8 @@ class LastWord:
         calls: The newest collectives, oldest first, as our wrappers saw them.
         native: The same as PyTorch's Flight Recorder saw them, from a rank that stalls.
         sites: The lines that call collectives.
-        threads: Stacks, main thread first, of a rank that stalls.
+        passes: Lines that take batches or run forward passes.
+        threads: Stacks, main thread first, of a rank that stalls or has ended.
         processor: Processor seconds per second of the process and its children, without the heartbeat's own.
         read_write: Bytes per second that it reads and writes.
         major_faults: Page faults per second that read from a disk.
@@ -162,6 +182,7 @@ class LastWord:
     calls: tuple[CollectiveCall, ...] = ()
     native: tuple[CollectiveCall, ...] = ()
     sites: tuple[SiteUse, ...] = ()
+    passes: tuple[PassUse, ...] = ()
     threads: tuple[ThreadStack, ...] = ()
     processor: float = 0.0
     read_write: float = 0.0
@@ -197,6 +218,7 @@ class LastWord:
         document["calls"] = list(map(_CALL, self.calls))
         document["native"] = list(map(_CALL, self.native))
         document["sites"] = list(map(_SITE, self.sites))
+        document["passes"] = list(map(_PASS, self.passes))
         document["threads"] = list(map(_THREAD, self.threads))
         return json.dumps(document, separators=(",", ":"))
 
@@ -216,6 +238,7 @@ class LastWord:
                     "calls": tuple(map(_call, fields["calls"])),
                     "native": tuple(map(_call, fields["native"])),
                     "sites": tuple(SiteUse(*row) for row in fields["sites"]),
+                    "passes": tuple(map(_pass, fields.get("passes", ()))),
                     "threads": tuple(map(_thread, fields["threads"])),
                     "children": tuple(fields["children"]),
                 }
@@ -240,12 +263,18 @@ def longest_wait_s(step_s: float) -> float:
 
 _CALL: Final = attrgetter(*CollectiveCall.__slots__)
 _SITE: Final = attrgetter(*SiteUse.__slots__)
+_PASS: Final = attrgetter(*PassUse.__slots__)
 _THREAD: Final = attrgetter(*ThreadStack.__slots__)
 
 
 def _call(row: Sequence[Any]) -> CollectiveCall:
     number, operation, group, state, sizes, *rest = row
     return CollectiveCall(number, operation, group, state, tuple(map(tuple, sizes)), *rest)
+
+
+def _pass(row: Sequence[Any]) -> PassUse:
+    kind, file, line, usual, more = row
+    return PassUse(kind, file, line, usual, tuple((step, count) for step, count in more))
 
 
 def _thread(row: Sequence[Any]) -> ThreadStack:
@@ -297,12 +326,13 @@ class FolderWords:
         data = text.encode()
         if len(data) > SLOT_BYTES - _HEADER.size:
             raise StoreUnavailable(f"the last word of rank {rank} has {len(data)} bytes, at most {SLOT_BYTES} fit")
-        self._writes += 1
-        header = _HEADER.pack(_MAGIC, len(data), self._writes, xxhash.xxh3_64_intdigest(data))
         try:
             if rank not in self._files:
                 flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
                 self._files[rank] = os.open(self._path(rank), flags, 0o644)
+                self._writes += self._written(self._files[rank])
+            self._writes += 1
+            header = _HEADER.pack(_MAGIC, len(data), self._writes, xxhash.xxh3_64_intdigest(data))
             os.pwrite(self._files[rank], header + data, (self._writes % 2) * SLOT_BYTES)
         except OSError as error:
             raise StoreUnavailable(f"{self._path(rank)} cannot be written: {error.strerror}") from error
@@ -324,6 +354,12 @@ class FolderWords:
         for file in self._files.values():
             os.close(file)
         self._files = {}
+
+    def _written(self, file: int) -> int:
+        """Return how often the word was written by a process that had it before."""
+        slots = [os.pread(file, _HEADER.size, start) for start in (0, SLOT_BYTES)]
+        counts = [_HEADER.unpack(slot)[2] for slot in slots if len(slot) == _HEADER.size and slot.startswith(_MAGIC)]
+        return max(counts, default=0)
 
     def _ranks(self) -> list[int]:
         names = [path.name.removesuffix(".word") for path in self._folder.glob(f"{self._run}.rank*.word")]

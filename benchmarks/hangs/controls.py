@@ -51,5 +51,6 @@ CONTROLS = {
     "slow first step": Control({"size": 2, "pause": starts_late, "at": 0, "steps": 200}, 40.0),
     "evaluation in one rank": Control({"size": 2, "pause": evaluates, "steps": 200}, 45.0),
     "checkpoint in one rank": Control({"size": 2, "pause": writes_checkpoint, "steps": 200}, 45.0),
+    "evaluation in one rank, DDP": Control({"size": 4, "pause": evaluates, "steps": 200, "is_ddp": True}, 45.0),
     "a short pause": Control({"size": 4, "pause": sleeps_shortly, "steps": 200}, 30.0),
 }

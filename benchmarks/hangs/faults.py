@@ -253,6 +253,29 @@ def early_end(step: Step, loss: Tensor) -> None:
     raise StopIteration
 
 
+class SkipStep(Exception):
+    """Ends the step of one rank, as a `continue` does."""
+
+
+def skipped_step(step: Step, loss: Tensor) -> None:
+    """One rank leaves a step out, as for a batch that it does not like."""
+    raise SkipStep
+
+
+def in_barrier(step: Step) -> None:
+    """All ranks meet behind the last step."""
+    distributed.barrier()
+
+
+def in_validation(step: Step) -> None:
+    """All ranks add their losses of a validation up: gloo ends a process where another sum meets this one."""
+    distributed.all_reduce(torch.zeros(2))
+
+
+def nowhere(step: Step) -> None:
+    """The training ends, and its process goes on."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """A fault and what a report may say of it.
@@ -263,6 +286,8 @@ class Fault:
         others: What the others do at this step.
         are_all: Whether every rank is a culprit: none of them is wrong by itself.
         uses_ddp: Whether the gradient is reduced by DDP, in its backward pass.
+        is_before: Whether it happens before the forward pass rather than before the backward.
+        behind: What all ranks do behind their last step; None if the steps do not end.
     """
 
     act: Callable[[Step, Tensor], None]
@@ -270,6 +295,8 @@ class Fault:
     others: Callable[[Step, Tensor], None] | None = None
     are_all: bool = False
     uses_ddp: bool = False
+    is_before: bool = False
+    behind: Callable[[Step], None] | None = None
 
 
 _ORDER = ("skipped", "order")
@@ -300,4 +327,10 @@ FAULTS = {
     "early end": Fault(early_end, ("finished",)),
     "sleeping, DDP": Fault(sleeping, ("sleep",), uses_ddp=True),
     "killed, DDP": Fault(killed, ("dead",), uses_ddp=True),
+    "step left out, DDP": Fault(skipped_step, ("skipped",), uses_ddp=True, is_before=True, behind=in_barrier),
+    "step left out, end, DDP": Fault(skipped_step, ("skipped",), uses_ddp=True, is_before=True, behind=nowhere),
+    "backward left out, DDP": Fault(skipped_step, ("skipped",), uses_ddp=True, behind=in_barrier),
+    "step left out, validation, DDP": Fault(
+        skipped_step, ("skipped",), uses_ddp=True, is_before=True, behind=in_validation
+    ),
 }

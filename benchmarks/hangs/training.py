@@ -13,8 +13,9 @@ from pathlib import Path
 import torch
 import torch.distributed as distributed
 from mindscope.watching import watch
+from torch.utils.data import DataLoader, TensorDataset
 
-from .faults import Fault, Step
+from .faults import Fault, SkipStep, Step
 
 #: Each step sleeps so long: steps of a real training take some time.
 _STEP_S = 0.02
@@ -33,6 +34,7 @@ class Job:
         at: The step at which it happens.
         steps: How many steps there are.
         pause: What a healthy rank 1 does instead, at this step: something slow.
+        is_ddp: Whether DDP reduces the gradients, also without a fault.
     """
 
     folder: Path
@@ -40,9 +42,15 @@ class Job:
     culprit: int = 1
     fault: Fault | None = None
     at: int = 40
-    steps: int = 100_000
+    steps: int = 20_000
     pause: Callable[[Step], None] | None = None
     is_watched: bool = True
+    is_ddp: bool = False
+
+    @property
+    def uses_ddp(self) -> bool:
+        """Whether DDP reduces the gradients."""
+        return self.is_ddp or (self.fault is not None and self.fault.uses_ddp)
 
     @property
     def store(self) -> Path:
@@ -73,29 +81,48 @@ def _train(job: Job, rank: int) -> None:
     groups = (distributed.new_group(everyone), distributed.new_group(everyone))
     torch.manual_seed(0)
     model: torch.nn.Module = torch.nn.Linear(8, 4)
-    if job.fault is not None and job.fault.uses_ddp:
+    if job.uses_ddp:
         model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     monitor = watch(model, optimizer, store=job.store, run="hang") if job.is_watched else None
     torch.manual_seed(rank)
-    for number in range(job.steps):
+    behind = None if job.fault is None else job.fault.behind
+    steps = job.steps if behind is None else 2 * job.at
+    for number, (x,) in enumerate(DataLoader(TensorDataset(torch.randn(steps, 16, 8)), batch_size=None)):
         time.sleep(_STEP_S)
-        loss = model(torch.randn(16, 8)).square().mean()
         step = Step(rank, number, model, job.folder, groups)
-        uses_ddp = job.fault is not None and job.fault.uses_ddp
-        if job.fault is not None and number == job.at and uses_ddp and rank == job.culprit:
+        try:
+            _train_step(job, step, x, optimizer)
+        except SkipStep:
+            continue
+        except StopIteration:
+            break
+    if behind is not None:
+        if rank == job.culprit:
             _happen(job)
-            job.fault.act(step, loss)
-        optimizer.zero_grad()
-        loss.backward()
-        if not uses_ddp:
-            try:
-                _communicate(job, rank, step, loss)
-            except StopIteration:
-                break
-        optimizer.step()
+        behind(step)
     if monitor is not None:
         monitor.close()
+    if behind is not None:
+        time.sleep(60.0)  # the process of a rank that is ready does not end at once
+
+
+def _train_step(job: Job, step: Step, x: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
+    fault = job.fault if job.uses_ddp and (step.number, step.rank) == (job.at, job.culprit) else None
+    if fault is not None and fault.is_before:
+        fault.act(step, torch.zeros(()))
+    loss = step.model(x).square().mean()
+    if fault is not None and not fault.is_before:
+        if fault.behind is None:
+            _happen(job)
+        fault.act(step, loss)
+    optimizer.zero_grad()
+    loss.backward()
+    if not job.uses_ddp:
+        _communicate(job, step.rank, step, loss)
+    elif job.pause is not None and (step.number, step.rank) == (job.at, 1):
+        job.pause(step)
+    optimizer.step()
 
 
 def _communicate(job: Job, rank: int, step: Step, loss: torch.Tensor) -> None:

@@ -101,7 +101,10 @@ def activity_of(word: LastWord, now: float, seen: Observed, end_note: str = "") 
     if word.phase == "failed":
         return Activity("exception", f"failed in step {word.step}: {word.error}")
     if word.phase == "finished":
-        return Activity("finished", f"has ended its training in step {word.step} and calls no further collective")
+        file, line = user_frame(word.main_thread)
+        where = f", at {place(file, line)}" if file else ""
+        words = f"has ended its training in step {word.step}{where}, and calls no further collective"
+        return Activity("finished", words, file=file, line=line)
     if process.is_alive is False:
         return _activity(word, "dead", _death(word, seen, end_note))
     if process.letter in ("T", "t"):

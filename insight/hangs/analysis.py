@@ -11,16 +11,19 @@
    themselves wait for a third are followed to the end of the chain, or to a circle.
 """
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, get_args
 
+from ...storage.code_places import is_library
 from ...storage.last_words import CollectiveCall, LastWord, longest_wait_s
 from .activity import Activity, Observed, activity_of, place, user_frame
+from .ended_inside import ended_inside, ended_with_the_job, has_crashed
 from .hang_report import ADVICE, HangReport, MissingRank, WaitingRank, group_words, several, stack_lines
-from .order import Difference, Sequences, first_difference
+from .order import BY_TORCH, Difference, DifferenceKind, Sequences, first_difference
+from .recorder_calls import as_recorded, entries, waiting_call
 from .rhythm import left_out
+from .skipped_step import skipped_step
 
 __all__ = ["analyse"]
 
@@ -30,8 +33,8 @@ _WORKING_S: Final = 300.0
 _FACTS: Final = ("dead", "stopped", "exception", "finished", "paging", "silent")
 #: Who is gone does not come: a wait for it is too long after so many seconds, by which others would have failed, too.
 _GONE, _GONE_S = frozenset({"dead", "exception"}), 2.5
-#: Frames in which the framework itself calls collectives that no wrapper sees.
-_FRAMEWORK: Final = ("torch/autograd/graph.py", "torch/nn/parallel/distributed.py", "torch/distributed/")
+#: What a rank does, or how its call differs, where a step that it has left out may have led to it.
+_PAIRED: Final = frozenset({"finished", "collective", "deadlock", "backend", *get_args(DifferenceKind)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,14 @@ def analyse(
     seen, notes = observed or {}, end_notes or {}
     if words and all((state := seen.get(rank)) and state.process and state.process.is_alive is False for rank in words):
         running = [word for word in words.values() if word.phase == "training"]
-        if len(running) == len(words) and not _crashes(words, notes):  # all were ended later, by whoever ended the job
+        if len(running) == len(words) and not has_crashed(
+            words, notes
+        ):  # all were ended later, by whoever ended the job
             now, seen = max(word.at for word in words.values()), {}
     activities = {
         rank: activity_of(word, now, seen.get(rank, Observed()), notes.get(rank, "")) for rank, word in words.items()
     }
-    activities = _ended_with_the_job(words, activities, notes)
+    activities = ended_with_the_job(words, activities, notes)
     scene = _scene(words, now, activities, notes)
     if not scene.waits:
         return _nobody_waits(scene)
@@ -88,124 +93,25 @@ def _scene(
     for rank, word in words.items():
         if activities[rank].kind in ("dead", "ended", "finished", "stopped", "silent", "paging"):
             continue  # its word is old
-        call, native = _waiting_call(word)
+        call, native = waiting_call(word)
         if call is not None:
             waits[rank], is_native = call, is_native or native
     if is_native:  # the recorder and the wrappers count differently: all ranks are told from the recorder
-        waits = {rank: _as_recorded(words[rank], call) for rank, call in waits.items()}
+        waits = {rank: as_recorded(words[rank], call) for rank, call in waits.items()}
     members: dict[str, tuple[int, ...]] = {}
     calls: dict[str, dict[int, dict[int, CollectiveCall]]] = {}
     for rank, word in words.items():
         members.update(word.groups)
-        for call in word.native if is_native else word.calls:
+        for call in entries(word) if is_native else word.calls:
             calls.setdefault(call.group, {}).setdefault(rank, {})[call.number] = call
     for rank, call in waits.items():  # the recorder does not tell the line
         own = calls.get(call.group, {}).get(rank, {})
-        if call.number in own and own[call.number].operation == call.operation:
+        if call.file and call.number in own and own[call.number].operation == call.operation:
             own[call.number] = replace(own[call.number], file=call.file, line=call.line)
-    for rank, call in _ended_inside(words, activities, notes, waits).items():
+    for rank, call in ended_inside(words, activities, notes, waits).items():
         waits[rank] = call
         calls.setdefault(call.group, {}).setdefault(rank, {})[call.number] = call
     return _Scene(words, now, activities, waits, members, calls)
-
-
-def _waiting_call(word: LastWord) -> tuple[CollectiveCall | None, bool]:
-    """Return the call that the rank is in, or that has failed in it, and whether only the native recorder knows it."""
-    if word.open_call is not None:
-        return word.open_call, False
-    if word.phase == "failed":
-        return word.failed_call, bool(word.native) and word.failed_call not in (None, *word.calls[-1:])
-    main = word.main_thread
-    if not word.native:
-        return None, False
-    if any(call.state == "completed" for call in word.native):  # the recorder knows what has ended, as NCCL's does
-        return next((call for call in word.native if call.state != "completed"), None), True
-    is_inside = main is None or (bool(main.frames) and any(part in main.frames[0][0] for part in _FRAMEWORK))
-    return (word.native[-1], True) if is_inside and word.processor < 0.5 else (None, False)
-
-
-def _as_recorded(word: LastWord, call: CollectiveCall) -> CollectiveCall:
-    """Return the entry of the native recorder for the call that the rank is in."""
-    if not word.native or call in word.native:
-        return call
-    if call.state == "failed":
-        last = word.native[-1]
-        return replace(call, number=last.number) if last.operation == call.operation else call
-    unfinished = [one for one in word.native if one.state != "completed"]
-    knows_ends = len(unfinished) < len(word.native)
-    entry = (unfinished[0] if knows_ends else word.native[-1]) if unfinished else word.native[-1]
-    return replace(entry, file=call.file, line=call.line)
-
-
-_NOTE: Final = re.compile(r"^(?P<signal>.+) at (?P<file>.+), line (?P<line>\d+)$")
-#: Who ends a job sends this to all ranks that are left.
-_ENDS_JOB: Final = "SIGTERM"
-
-
-def _ended_with_the_job(
-    words: Mapping[int, LastWord], activities: dict[int, Activity], notes: Mapping[int, str]
-) -> dict[int, Activity]:
-    """Return the activities, where a backend has ended one rank inside a collective and its launcher all others then.
-
-    Those others are no cause; the line that they were at tells how far they had come.
-    """
-    if not _crashes(words, notes):
-        return activities
-    ended = {}
-    for rank, (signal, file, line) in _places(words, notes).items():
-        if signal == _ENDS_JOB and activities[rank].kind == "dead":
-            said = f"was at {place(file, line)} when the job was ended ({_ENDS_JOB})"
-            ended[rank] = Activity("ended", said, file=file, line=line)
-    return {**activities, **ended}
-
-
-def _places(words: Mapping[int, LastWord], notes: Mapping[int, str]) -> dict[int, tuple[str, str, int]]:
-    """Return the signal that has ended each rank, and the line."""
-    found = {rank: match for rank, note in notes.items() if rank in words and (match := _NOTE.search(note))}
-    return {rank: (match["signal"], match["file"], int(match["line"])) for rank, match in found.items()}
-
-
-def _crashes(words: Mapping[int, LastWord], notes: Mapping[int, str]) -> bool:
-    """Return whether a signal that nobody sent has ended a rank inside a collective."""
-    return any(
-        signal != _ENDS_JOB and (file, line) in {(site.file, site.line) for site in words[rank].sites}
-        for rank, (signal, file, line) in _places(words, notes).items()
-    )
-
-
-def _ended_inside(
-    words: Mapping[int, LastWord],
-    activities: Mapping[int, Activity],
-    notes: Mapping[int, str],
-    waits: Mapping[int, CollectiveCall],
-) -> dict[int, CollectiveCall]:
-    """Return the calls that have ended their process by a signal: those of the others, from the line of the note.
-
-    The last word of such a rank is half a second old. What it said last of this line tells the operation and its
-    tensors; the number is that of the call which has failed in the others. Where all were ended, it is the one that
-    comes after all that were told.
-    """
-    found = {}
-    newest = max((call.number for word in words.values() for call in word.calls), default=0) + 1
-    for rank, (_, file, line) in _places(words, notes).items():
-        if activities[rank].kind not in ("dead", "ended"):
-            continue
-        sites = [site for site in words[rank].sites if (site.file, site.line) == (file, line)]
-        partners = [call for call in waits.values() if any(call.group == site.group for site in sites)]
-        if not sites or not (partners or "ended" in {activity.kind for activity in activities.values()}):
-            continue
-        known = [call for call in words[rank].calls if (call.file, call.line) == (file, line)]
-        call = known[-1] if known else CollectiveCall(0, sites[0].operation, sites[0].group, "failed", (), "")
-        at_end = replace(call, number=newest, began_at=words[rank].at, ended_at=words[rank].at)
-        ended = replace(
-            max(partners, key=lambda call: call.number, default=at_end),
-            file=file,
-            line=line,
-            operation=call.operation,
-            state="failed",
-        )
-        found[rank] = replace(ended, sizes=call.sizes, dtype=call.dtype, detail=call.detail)
-    return found
 
 
 def _nobody_waits(scene: _Scene) -> HangReport:
@@ -255,6 +161,17 @@ def _explained(scene: _Scene) -> HangReport:
 
 def _culprits(scene: _Scene) -> tuple[tuple[MissingRank, ...], str]:
     """Return who is to be looked at, and the kind of those that are to blame."""
+    missing, kind = _first_culprits(scene)
+    skipped = skipped_step(scene.words) if kind in _PAIRED else None
+    named = {one.rank: one for one in missing}
+    if skipped is None or (kind == "finished" and skipped.rank not in named):
+        return missing, kind
+    now = named.get(skipped.rank) or _missing(scene, skipped.rank)
+    return (replace(now, kind="skipped", words=f"{skipped.words}; it {now.words}"),), "skipped"
+
+
+def _first_culprits(scene: _Scene) -> tuple[tuple[MissingRank, ...], str]:
+    """Return who is to be looked at by the calls and by what the ranks do."""
     groups = {call.group for call in scene.waits.values()}
     concerned = {*scene.waits, *(rank for name in groups for rank in scene.members.get(name, tuple(scene.words)))}
     if (skipped := left_out(scene.words, groups)) is not None:
@@ -314,17 +231,23 @@ def _differing(scene: _Scene, difference: Difference) -> tuple[MissingRank, ...]
     call = difference.actual
     doubt = "" if difference.is_decided else "; which of the ranks is wrong cannot be told"
     steps = f"; it is in step {call.step}, the others in {difference.expected.step}"
-    steps = steps if call.step != difference.expected.step else ""
-    return tuple(
-        MissingRank(rank, difference.kind, f"{difference.words}{steps}{doubt}", call.file, call.line)
-        for rank in difference.ranks
-    )
+    steps = steps if call.step != difference.expected.step and call.step and difference.expected.step else ""
+    words = f"{difference.words}{steps}{doubt}"
+    return tuple(MissingRank(rank, difference.kind, words, *_line_of(scene, rank, call)) for rank in difference.ranks)
+
+
+def _line_of(scene: _Scene, rank: int, call: CollectiveCall) -> tuple[str, int]:
+    """Return the user's line of a call: of one of torch's own, where the rank is now."""
+    return (call.file, call.line) if call.file != BY_TORCH else user_frame(scene.words[rank].main_thread)
 
 
 def _absent(scene: _Scene) -> tuple[tuple[MissingRank, ...], str]:
     """Return the ranks that have not reached the calls that others wait in, at the end of every chain."""
     waited_for = {rank: _not_there(scene, call) for rank, call in scene.waits.items()}
     ends = sorted({one for missing in waited_for.values() for one in missing if not waited_for.get(one)})
+    ended = sorted(rank for rank in scene.waits if scene.activities[rank].kind == "dead")
+    if ended and all(_is_unplaced(scene, one) for one in ends):
+        return _ended_by_backend(scene, ended)
     if ends:
         found = tuple(_missing(scene, rank) for rank in ends)
         idle = [one for one in found if not one.is_busy] or list(found)
@@ -334,9 +257,25 @@ def _absent(scene: _Scene) -> tuple[tuple[MissingRank, ...], str]:
         new = [rank for rank in circle if _is_new(scene, rank)]
         found = tuple(_missing(scene, rank) for rank in new or circle)
         return tuple(replace(one, kind="deadlock") for one in found), "deadlock"
-    ended = sorted(rank for rank in scene.waits if scene.activities[rank].kind == "dead")
-    words = "was ended inside it, as gloo does when the sizes of tensors differ; the others call what they always call"
-    return tuple(MissingRank(rank, "shape", words) for rank in ended), "shape" if ended else "backend"
+    return (), "backend"
+
+
+def _is_unplaced(scene: _Scene, rank: int) -> bool:
+    """Return whether the rank was ended with the job where no line of the user's tells what it did."""
+    activity = scene.activities.get(rank)
+    return activity is not None and activity.kind == "ended" and is_library(activity.file)
+
+
+def _ended_by_backend(scene: _Scene, ended: Sequence[int]) -> tuple[tuple[MissingRank, ...], str]:
+    """Return the ranks that a backend has ended in a call that nobody else is known to differ in."""
+    others = [scene.waits[rank] for rank in scene.waits if rank not in ended]
+    rest = "the others call what they always call" if others else "what the others called then is not known"
+    found = []
+    for rank in ended:
+        call = scene.waits[rank]
+        words = f"was ended inside {call.operation} at {place(call.file, call.line)}, as gloo does when the sizes of"
+        found.append(MissingRank(rank, "shape", f"{words} tensors differ; {rest}", call.file, call.line))
+    return tuple(found), "shape"
 
 
 def _is_new(scene: _Scene, rank: int) -> bool:
@@ -365,7 +304,7 @@ def _waiting(scene: _Scene, rank: int) -> WaitingRank:
     call = scene.waits[rank]
     end = call.ended_at if call.state == "failed" else scene.now
     began = call.began_at or scene.now - scene.words[rank].stalled_s
-    line = (call.file, call.line) if call.file else user_frame(scene.words[rank].main_thread)
+    line = _line_of(scene, rank, call) if call.file else user_frame(scene.words[rank].main_thread)
     fields = (call.operation, _named(scene, call.group), call.number, call.sizes, call.dtype, *line)
     return WaitingRank(rank, *fields, waited_s=max(0.0, end - began))
 
@@ -377,21 +316,27 @@ def _stacks(scene: _Scene) -> dict[int, tuple[str, ...]]:
 
 def _in_words(scene: _Scene, report: HangReport) -> str:
     parts = []
-    calls: dict[tuple[bool, str, str, str], list[WaitingRank]] = {}
+    calls: dict[tuple[bool, int, str, str, str], list[WaitingRank]] = {}
     for one in report.waiting:
         has_failed = scene.waits[one.rank].state == "failed"
         where = f" at {place(one.file, one.line)}" if one.file else ""
-        calls.setdefault((has_failed, one.operation, one.group, where), []).append(one)
-    for (has_failed, operation, group, where), ranks in list(calls.items())[:3]:
+        is_old = scene.activities[one.rank].kind in ("dead", "ended")  # the word of a rank that was ended is of before
+        step = -1 if is_old else scene.words[one.rank].step
+        calls.setdefault((has_failed, step, one.operation, one.group, where), []).append(one)
+    for (has_failed, step, operation, group, where), ranks in list(calls.items())[:3]:
         verb = ("wait in" if len(ranks) > 1 else "waits in") if not has_failed else "failed in"
         longest = max(one.waited_s for one in ranks)
-        parts.append(f"{several([one.rank for one in ranks])} {verb} {operation} of {group}{where} ({longest:.0f} s)")
+        who = several([one.rank for one in ranks])
+        step_words = f"in step {step}, " if step >= 0 else ""
+        parts.append(f"{step_words}{who} {verb} {operation} of {group}{where} ({longest:.0f} s)")
+    waits = "; ".join(parts)
+    waits = f"In{waits.removeprefix('in')}" if waits.startswith("in step ") else waits
     if not report.missing:
-        return f"{'; '.join(parts)}; no rank is missing"
+        return f"{waits}; no rank is missing"
     by_words: dict[str, list[int]] = {}
     for missing in report.missing:
         by_words.setdefault(missing.words, []).append(missing.rank)
     causes = [
         f"{several(ranks)}{': each' if len(ranks) > 1 else ''} {words}" for words, ranks in list(by_words.items())[:4]
     ]
-    return f"{'; '.join(causes)}. {'; '.join(parts)}"
+    return f"{'; '.join(causes)}. {waits}"

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from ...storage.last_words import CollectiveCall
 from .activity import place
 
-__all__ = ["TRANSFERS", "Difference", "Sequences", "first_difference"]
+__all__ = ["BY_TORCH", "TRANSFERS", "Difference", "DifferenceKind", "Sequences", "first_difference"]
 
 #: `mismatch`: another collective in the place of the right one.
 DifferenceKind = Literal["shape", "dtype", "argument", "skipped", "extra", "reordered", "mismatch", "order"]
@@ -26,6 +26,8 @@ _EQUAL_SHAPES: Final = frozenset(
 )
 #: Operations between two ranks.
 TRANSFERS: Final = frozenset({"send", "recv", "isend", "irecv"})
+#: The file of a call that torch makes itself, as DDP does of its gradients and buffers.
+BY_TORCH: Final = "<torch>"
 _Line = tuple[str, str, int]
 
 
@@ -198,6 +200,8 @@ def _line(call: CollectiveCall) -> _Line:
 
 def _at_line(call: CollectiveCall) -> str:
     """Return the call as people name it: `all_reduce at train.py:12`, without a line where none is known."""
+    if call.file == BY_TORCH:
+        return f"the {call.operation} that torch calls itself (as DDP does)"
     return f"{call.operation} at {place(call.file, call.line)}" if call.file else call.operation
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from .attribution import BALANCE, SEQUENCES, Attribution, Suspect, attribute
 from .recurrence import Recurrence, recurrence
 from .step_graph import Activity, StepGraph
+from .two_ranks import of_two, own_course
 
 __all__ = ["Culprit", "RankTime", "StragglerReport", "SuspectCost", "render_stragglers", "stragglers"]
 
@@ -180,14 +181,23 @@ def _culprit(found: Attribution) -> Culprit | None:
     words = found.graph.words
     certain = {SEQUENCES, BALANCE, words(Activity.GARBAGE_COLLECTION)}
     shared = {words(kind) for kind in _SHARED}
+    ranks = _standing_out(found.ranks, found, _TOGETHER)
     causes = [suspect for suspect in found.causes if suspect.name in certain]
     causes += [s for s in found.causes if s.name in shared and s.cost_s >= _WORTH_SHARED * found.step_s]
-    named = [*hosts, *_standing_out(found.ranks, found, _TOGETHER), *found.stages[:1], *causes]
+    causes = [s for s in causes if not any(_is_mostly(s, rank, found) for rank in ranks)]
+    named = [*hosts, *ranks, *found.stages[:1], *causes]
     named = [suspect for suspect in named if suspect.cost_s >= _WORTH * found.step_s]
     if not named:
         return None
     most = max(suspect.cost_s for suspect in named)
     return _as_culprit(next(suspect for suspect in named if suspect.cost_s >= _EXPLAINS * most), found)
+
+
+def _is_mostly(cause: Suspect, rank: Suspect, found: Attribution) -> bool:
+    """Return whether half of what all ranks spend on something is what these spend more on it than their peers."""
+    shared = {found.graph.words(kind) for kind in _SHARED}
+    is_same = cause.name in shared and _doing(rank, found) == cause.name
+    return is_same and rank.cost_s >= _SHARE * cause.cost_s
 
 
 def _standing_out(suspects: tuple[Suspect, ...], found: Attribution, most: int) -> list[Suspect]:
@@ -277,6 +287,8 @@ def _headline(found: Attribution, culprit: Culprit | None) -> str:
     if culprit is not None and culprit.name in (found.graph.words(kind) for kind in _SHARED):
         takes = f"{_ms(culprit.cost_s)} a step, {culprit.of_step:.0%} of {step}, {_when(culprit.recurrence, found)}"
         return f"no straggler: no rank stands out; {culprit.name} takes {takes}"
+    if culprit is None and len(found.graph.ranks) == 2 and found.step_s - found.peers_s >= _WORTH * found.step_s:
+        return of_two(found)
     if culprit is None:
         lost = max(found.step_s - found.peers_s, 0.0)
         share = lost / found.step_s if found.step_s > 0.0 else 0.0
@@ -296,7 +308,8 @@ def _headline(found: Attribution, culprit: Culprit | None) -> str:
         doing = f"; it spends more on {culprit.doing}" + (
             f", most of it in {_short(culprit.operation)}" if culprit.operation else ""
         )
-    return f"{who}: {cost}, {_when(culprit.recurrence, found)}{doing}"
+    alone = own_course(found, culprit.ranks[0], culprit.recurrence) if culprit.kind == "rank" else ""
+    return f"{who}: {cost}, {_when(culprit.recurrence, found)}{doing}{alone}"
 
 
 def _pause(found: Attribution, culprit: Culprit) -> str:

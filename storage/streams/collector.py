@@ -21,7 +21,7 @@ from ..schema.ledger import Feed
 from ..writing.losses import EVENT
 from ..writing.retrying_writer import error_text, is_passing
 from .incoming import Arrived, Incoming, Recording
-from .messages import Alive, Attacked, Begun, Closed, Message, Noted, Sender, Written
+from .messages import Alive, Attacked, Begun, Closed, Message, Noted, Said, Sender, Written
 from .transport import Delivery, Subscription
 
 _log = logging.getLogger(__name__)
@@ -88,6 +88,7 @@ class Collector:
     Args:
         store: A folder or a database.
         most_open: Recordings whose writers stay open: each has four files in a folder.
+        said: Takes the last words of ranks as they arrive: run, rank and text.
         clock: A monotonic clock in seconds.
     """
 
@@ -97,10 +98,11 @@ class Collector:
         store: DatabaseStore,
         *,
         most_open: int = 128,
+        said: Callable[[str, int, str], None] = lambda run, rank, text: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._subscription, self._store, self._most_open, self._clock = subscription, store, most_open, clock
-        self._incoming = Incoming()
+        self._incoming, self._said = Incoming(), said
         self._open: OrderedDict[Recording, _Open] = OrderedDict()
         self._untidy: OrderedDict[Recording, None] = OrderedDict()
         self._refused: dict[Recording, _Refusal] = {}
@@ -132,6 +134,7 @@ class Collector:
                 self._store_waiting(key)
             if self._clock() - began > _STORING_S:
                 break
+        self._pass_words()
         self._settle()
         self._keep_up()
         return has_come or bool(len(self._incoming))
@@ -165,6 +168,15 @@ class Collector:
         self._round.useless += self._incoming.take(deliveries)
         self.counts.damaged = self._incoming.damaged
         return bool(deliveries)
+
+    def _pass_words(self) -> None:
+        """Pass the last words on; what fails there never stops the records."""
+        for message in self._incoming.take_said():
+            try:
+                if isinstance(message.content, Said):
+                    self._said(message.sender.run, message.sender.rank, message.content.text)
+            except Exception as error:  # noqa: BLE001  the records are worth more
+                _log.warning("run %s, rank %d: its last word is lost: %s", *_key(message), error_text(error))
 
     def _store_waiting(self, key: Recording) -> None:
         """Store what waits of a recording, in its order, as far as the store takes it."""
@@ -364,6 +376,10 @@ def _at(feed: Feed, message: Message, number: int, records: int) -> Feed:
 
 def _after(feed: Feed, message: Message) -> Feed:
     return _at(feed, message, message.number, message.records_before + _records(message))
+
+
+def _key(message: Message) -> Recording:
+    return message.sender.run, message.sender.rank
 
 
 def _records(message: Message) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..errors import StoreDamaged
-from .messages import Frame, Message, decode_message, join_frames, read_frame
+from .messages import Frame, Message, Said, decode_message, join_frames, read_frame
 from .transport import Delivery
 
 _log = logging.getLogger(__name__)
@@ -49,6 +49,7 @@ class Incoming:
         self._parts: dict[tuple[int, int], _Parts] = {}  # by partition and message
         self._waiting: OrderedDict[Recording, deque[Arrived]] = OrderedDict()
         self._partition: dict[Recording, int] = {}
+        self._said: list[Message] = []
         self.damaged = 0
 
     def __len__(self) -> int:
@@ -69,11 +70,20 @@ class Incoming:
                 self.damaged += 1
                 useless.append(delivery)
                 continue
-            if arrived is not None:
+            if arrived is not None and isinstance(arrived.message.content, Said):
+                self._said.append(arrived.message)
+                useless += arrived.deliveries  # the next word is newer
+            elif arrived is not None:
                 key = arrived.message.sender.run, arrived.message.sender.rank
                 self._waiting.setdefault(key, deque()).append(arrived)
                 self._partition[key] = delivery.partition
         return useless + self._given_up()
+
+    def take_said(self) -> list[Message]:
+        """Take the last words that have arrived: of each rank the newest."""
+        newest = {(message.sender.run, message.sender.rank): message for message in self._said}
+        self._said = []
+        return list(newest.values())
 
     def recordings(self) -> list[Recording]:
         """Return the recordings of which messages wait, those first whose turn was longest ago."""

@@ -79,6 +79,13 @@ class Alive:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """The last word of the rank, as JSON; it is no part of the recording, and its number counts words alone."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """How the run ended."""
 
@@ -86,7 +93,7 @@ class Closed:
     error: str
 
 
-Content = Begun | Structure | Written | Noted | Attacked | Alive | Closed
+Content = Begun | Structure | Written | Noted | Attacked | Alive | Said | Closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,5 +338,6 @@ _READERS: Final[dict[str, Any]] = {
     "Noted": lambda raw, _: Noted(tuple(Event(**row) for row in raw)),
     "Attacked": lambda raw, _: Attacked(tuple(Outcome(**row) for row in raw)),
     "Alive": lambda _, __: Alive(),
+    "Said": lambda raw, _: Said(**raw),
     "Closed": lambda raw, _: Closed(**raw),
 }

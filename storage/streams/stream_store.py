@@ -10,6 +10,7 @@ from ..metric_series import Matrix, Series, Severity
 from ..process import machine
 from ..records import Event, Finding, Histogram, Json, Layout, Outcome, StepRecord
 from ..run_info import FormerStructure, Run, RunKind, Structure, begun_run
+from .stream_words import StreamWords
 from .stream_writer import StreamWriter
 from .transport import Closing, Transport
 
@@ -69,6 +70,11 @@ class StreamStore(Closing):
         except BaseException:
             publisher.close()
             raise
+
+    def last_words(self, run: str, rank: int) -> StreamWords:
+        """Return what publishes the last words of a rank of a run that this process has begun."""
+        begun = self.find_run(run)
+        return StreamWords(begun, rank, _apart(lambda: self._transport.publisher(f"{run}.rank{rank}")))
 
     def runs(self, *, limit: int = 1000) -> tuple[Run, ...]:
         """Refuse, as every method that reads."""

@@ -40,7 +40,7 @@ def test_a_run_that_hangs_is_told_and_changes_the_exit_code(command: Callable, t
     told = command("hang", "pair", "--store", tmp_path / "runs")
     assert told.code == 1
     assert told.out.startswith(
-        "HANG: rank 1 sleeps at train.py:50: time.sleep(60). rank 0 waits in all_reduce of world"
+        "HANG: rank 1 sleeps at train.py:50: time.sleep(60). In step 3, rank 0 waits in all_reduce of world"
     )
     assert "rank 1 (missing): train.py:50 in step" in told.out
     document = json.loads(command("hang", "--json", "--store", tmp_path / "runs").out)

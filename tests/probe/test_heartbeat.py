@@ -13,7 +13,7 @@ from mindscope.probe.process_load import LoadMeter, _frames, stacks
 from mindscope.probe.recording.collective_ring import CollectiveRing
 from mindscope.storage import Event
 from mindscope.storage.errors import StoreUnavailable
-from mindscope.storage.last_words import CollectiveCall, FolderWords, LastWord
+from mindscope.storage.last_words import CollectiveCall, FolderWords, LastWord, PassUse
 
 
 @dataclass
@@ -25,6 +25,9 @@ class Communication:
 
     def native_calls(self) -> tuple[CollectiveCall, ...]:
         return self.native
+
+    def passes(self) -> tuple[PassUse, ...]:
+        return ()
 
 
 def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
@@ -79,7 +82,7 @@ def test_a_hang_is_reported_once_and_withdrawn_when_the_training_goes_on(tmp_pat
         return Judgement(is_hang=True, is_named=True, reporter=0, data={"words": "rank 1 sleeps", "step": 3})
 
     heartbeat = a_heartbeat(FolderWords(tmp_path, "run"), reported, judge)
-    heartbeat._pace._durations.append(0.01)
+    heartbeat._pace._durations.append((0.01, 1))
     heartbeat._pace._steps = 100
     ring = heartbeat._communication.ring
     slot = ring.begin("all_reduce", "world")
@@ -107,7 +110,7 @@ def test_a_hang_that_lasts_is_told_ever_more_rarely_and_at_once_where_another_is
 
     monkeypatch.setattr("mindscope.probe.heartbeat._AGAIN_S", 1.0)
     heartbeat = a_heartbeat(FolderWords(tmp_path, "run"), reported, judge)
-    heartbeat._pace._durations.append(0.01)
+    heartbeat._pace._durations.append((0.01, 1))
     heartbeat._pace._steps = 100
     heartbeat._communication.ring.begin("all_reduce", "world")
     until(lambda: len(looks) > 4)
@@ -163,7 +166,7 @@ def test_a_store_that_refuses_and_a_judge_that_raises_end_nothing(caplog: pytest
             return
 
     heartbeat = a_heartbeat(Refusing(), [], lambda *_: None)
-    heartbeat._pace._durations.append(0.01)
+    heartbeat._pace._durations.append((0.01, 1))
     heartbeat._pace._steps = 100
     heartbeat._communication.ring.begin("all_reduce", "world")
     until(lambda: heartbeat.guard.is_off)
@@ -215,3 +218,20 @@ def test_a_frame_between_two_lines_has_line_zero() -> None:
         f_back = None
 
     assert _frames(Frame()) == ((__file__, 0, "until"),)  # type: ignore[arg-type]
+
+
+def test_what_the_heartbeat_itself_reads_is_no_load_of_the_rank(tmp_path: Path) -> None:
+    file = tmp_path / "words"
+    file.write_bytes(bytes(8 << 20))
+    meter = LoadMeter()
+    meter.measure()
+    for _ in range(4):
+        file.read_bytes()
+    assert meter.measure().read_write < 2**20
+
+
+def test_the_pace_is_the_median_of_steps_and_not_of_looks() -> None:
+    pace = Pace()
+    for step, now in ((0, 0.0), (1, 5.0), (13, 5.5), (25, 6.0)):
+        pace.see(step, now)
+    assert pace.step_s < 0.05

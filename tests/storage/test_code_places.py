@@ -33,3 +33,13 @@ def test_a_script_beside_a_folder_of_code_is_the_user_s(tmp_path, path):
 @pytest.mark.parametrize("path", [os.__file__, "/other/lib/python3/site-packages/torch/nn/modules/module.py"])
 def test_python_and_installed_packages_are_libraries(path):
     assert is_library(path)
+
+
+def test_the_note_of_a_process_that_ended_in_a_collective_says_in_which(tmp_path):
+    (tmp_path / "x.end").write_text(
+        "Fatal Python error: Aborted\n\nThread 0x1 (most recent call first):\n"
+        '  File "/v/site-packages/torch/distributed/distributed_c10d.py", line 3252 in all_reduce\n'
+        '  File "/v/site-packages/torch/distributed/c10d_logger.py", line 83 in wrapper\n'
+        '  File "/home/me/train.py", line 38 in main\n'
+    )
+    assert read_note(tmp_path / "x.end") == "Aborted in all_reduce at /home/me/train.py, line 38"

@@ -71,3 +71,11 @@ def test_the_words_go_with_their_run(tmp_path: Path) -> None:
         words.close()
         store.delete_run(run.run.id)
     assert not list(tmp_path.glob("*.word"))
+
+
+def test_a_process_that_goes_on_with_the_words_of_another_replaces_the_older(tmp_path: Path) -> None:
+    first, second = FolderWords(tmp_path, "run"), FolderWords(tmp_path, "run")
+    for step in range(3):
+        first.write(1, replace(WORD, step=step).encode())
+    second.write(1, replace(WORD, step=7).encode())
+    assert second.read()[1].step == 7

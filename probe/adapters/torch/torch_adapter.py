@@ -42,6 +42,7 @@ from .torch_reached import ReachedParameters
 from .torch_rehearsal import Rehearsal
 from .torch_resting import RestingNetworks
 from .torch_sites import ModuleSites, owners_of, parameters_of, takes_hooks
+from .torch_step_passes import CountedPasses
 from .torch_targets import TorchTargets
 from .torch_tensors import ACCESS
 from .torch_training import TorchChanges, TorchTraining
@@ -343,6 +344,9 @@ class TorchAdapter:
         if distributed.is_available() and distributed.is_initialized():
             if distributed.get_world_size() > 1:
                 self.communication = TorchCommunication()
+                counted = CountedPasses()
+                counted.attach()
+                self._handles.append(counted)
             communication = CommunicationHooks(recorder)
             communication.attach()
             self._handles.append(communication)

@@ -8,9 +8,10 @@ import torch
 import torch.distributed as distributed
 
 from ....storage.flight_recorder_dump import recorded_calls
-from ....storage.last_words import CollectiveCall
+from ....storage.last_words import CollectiveCall, PassUse
 from ...recording.collective_ring import CollectiveRing
 from .torch_collective_ring import RING
+from .torch_step_passes import PASSES
 
 __all__ = ["TorchCommunication"]
 
@@ -37,6 +38,10 @@ class TorchCommunication:
     def size(self) -> int:
         """How many ranks there are."""
         return int(distributed.get_world_size()) if distributed.is_initialized() else 1
+
+    def passes(self) -> tuple[PassUse, ...]:
+        """Return which lines take batches or run forward passes, and which steps took more than usual."""
+        return PASSES.uses()
 
     def native_calls(self) -> tuple[CollectiveCall, ...]:
         """Return the newest entries of the Flight Recorder; nothing of a PyTorch that has none."""

@@ -11,7 +11,7 @@ from mindscope.insight.hangs.observation import hang_of_run
 from mindscope.insight.hangs.rhythm import left_out
 from mindscope.storage import open_store
 from mindscope.storage.encoding.record_codec import from_json, to_json
-from mindscope.storage.last_words import CollectiveCall, FolderWords, LastWord
+from mindscope.storage.last_words import CollectiveCall, FolderWords, LastWord, PassUse
 from mindscope.storage.process import ProcessState, identity
 
 from .words import NOW, STEP, call, calls, main_thread, word
@@ -313,3 +313,70 @@ def test_a_stored_report_of_a_stopped_rank_says_when_it_is_gone(tmp_path: Path) 
         writer.close("failed", "RuntimeError: x")
         report, _ = hang_of_run(store, writer.run.id)
     assert report.words == "rank 1 is gone now. Before: rank 1 is stopped"
+
+
+IN_DDP = ("/v/site-packages/torch/autograd/graph.py", 979, "_engine_run_backward"), ("/home/me/t.py", 31, "main")
+
+
+def taken(*more: tuple[int, int], usual: int = 1) -> tuple[PassUse, ...]:
+    return (PassUse("batch", "/home/me/t.py", 20, usual, more),)
+
+
+def in_ddp(rank: int, size: int, **more: object) -> LastWord:
+    """A rank that waits in the call 3 of the world, which DDP makes."""
+    recorded = tuple(replace(call(at), state="enqueued", file="", line=0) for at in range(4))
+    fields = {"native": recorded, "threads": main_thread(*IN_DDP), "passes": taken(), **more}
+    return word(rank, [], size, **fields)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_who_left_a_step_out_is_named_where_others_wait_in_what_ddp_calls(size: int) -> None:
+    barrier = call(0, "barrier", 40)
+    before = [replace(call(at), state="enqueued", began_at=NOW - 50, file="", line=0) for at in range(3)]
+    recorded = (*before, replace(barrier, number=3, state="enqueued", file="", line=0))
+    ahead = word(1, [barrier], size, native=recorded, passes=taken((2, 2)))
+    words = {rank: in_ddp(rank, size) for rank in range(size)} | {1: ahead}
+    report = analyse(words, NOW)
+    assert (report.state, report.culprits, report.kind) == ("hang", (1,), "skipped")
+    assert "rank 1 has left a step out: in step 2 it took 2 batches at t.py:20" in report.words
+    assert "In step 3, rank" in report.words
+    assert "all_reduce of world at t.py:31" in report.words
+    assert "rank 1 waits in barrier of world at train.py:40" in report.words
+
+
+def test_who_left_a_step_out_is_named_after_it_has_ended() -> None:
+    ended = word(1, [], phase="finished", passes=taken((1, 2)), threads=main_thread(("/home/me/t.py", 41, "main")))
+    report = analyse({0: in_ddp(0, 2), 1: ended}, NOW)
+    assert (report.culprits, report.kind) == ((1,), "skipped")
+    assert "it has ended its training in step 3, at t.py:41" in report.words
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(taken((2, 2)), taken((2, 2))), (taken((2, 2)), taken(usual=2)), (taken((2, 2), usual=0), taken()), ((), taken())],
+    ids=["both took more", "others take more always", "no usual number", "nothing is known"],
+)
+def test_batches_that_prove_no_step_left_out_are_not_told(
+    ours: tuple[PassUse, ...], theirs: tuple[PassUse, ...]
+) -> None:
+    ended = word(1, [], phase="finished", passes=ours)
+    report = analyse({0: in_ddp(0, 2, passes=theirs), 1: ended}, NOW)
+    assert (report.culprits, report.kind) == ((1,), "finished")
+
+
+def test_a_slow_rank_that_left_a_step_out_long_ago_is_still_told_as_slow() -> None:
+    works = word(1, [], passes=taken((1, 2)), processor=1.0, threads=main_thread(("/home/me/t.py", 50, "evaluate")))
+    report = analyse({0: in_ddp(0, 2), 1: works}, NOW)
+    assert (report.state, report.kind) == ("slow", "user_code")
+
+
+def test_a_process_that_was_ended_in_a_call_where_ddp_waits_differs_from_the_others() -> None:
+    recorded = tuple(replace(call(at), state="enqueued", file="", line=0) for at in range(4))
+    error = "RuntimeError: gloo: Connection closed by peer"
+    words = {rank: word(rank, [], 4, native=recorded, phase="failed", error=error) for rank in (0, 2)}
+    words |= {rank: word(rank, [], 4) for rank in (1, 3)}
+    notes = {1: "Aborted in all_reduce at /home/me/t.py, line 38", 3: "SIGTERM in backward at /home/me/t.py, line 31"}
+    report = analyse(words, NOW, {rank: Observed(DEAD) for rank in words}, notes)
+    assert (report.state, report.culprits) == ("failed", (1,))
+    assert "calls all_reduce at t.py:38" in report.words
+    assert "the all_reduce that torch calls itself (as DDP does)" in report.words

@@ -306,3 +306,32 @@ def test_the_writer_of_the_run_is_the_training_and_not_the_collector(
     writer.write(walk(5, layout(4)))
     collect(broker, target)
     assert target.find_run(run).state == "crashed"
+
+
+def test_last_words_are_passed_on_and_are_no_part_of_the_recording(
+    broker: MemoryBroker, target: DatabaseStore, expected: object
+) -> None:
+    run = f"words-{target.url[:4]}".replace("/", "")
+    store = StreamStore(broker)
+    write_training(store, run)
+    words = store.last_words(run, 0)
+    for text in ("first", "second"):
+        words.write(0, text)
+    heard: list[tuple[str, int, str]] = []
+    collector = Collector(broker.subscription(), target, said=lambda *word: heard.append(word))
+    collector.run(until_empty=True)
+    assert heard == [(run, 0, "second")]
+    assert whole(target, run) == expected
+    assert broker.log == {}
+
+
+def test_a_listener_to_last_words_that_fails_stops_no_record(broker: MemoryBroker, target: DatabaseStore) -> None:
+    def fail(run: str, rank: int, text: str) -> None:
+        raise ValueError(text)
+
+    run = f"fails-{target.url[:4]}".replace("/", "")
+    store = StreamStore(broker)
+    store.begin_run(run, run_id=run)
+    store.last_words(run, 0).write(0, "no JSON")
+    Collector(broker.subscription(), target, said=fail).run(until_empty=True)
+    assert target.find_run(run).ranks == (0,)
