@@ -52,8 +52,9 @@ def _of_causality(fact: _Fact) -> dict[str, Any]:
     if is_causal:
         return {**fact, "claim": claim, "outcome": "held", "counterexample": ""}
     if is_causal is None:
-        is_of_vectors = fact["reason"].startswith("a sample must hold")
-        reason = "its input has no axis of positions" if is_of_vectors else fact["reason"]
+        reason = fact.get("reason", "no output depends on any position but its own")
+        if reason.startswith("a sample must hold"):
+            reason = "its input has no axis of positions"
         return {**fact, "claim": claim, "outcome": "open", "counterexample": reason}
     found = f"a change of position {fact['changed']} changes the output of position {fact['first_output']}"
     if fact["is_declared"]:

@@ -41,6 +41,16 @@ class _ClippingToNothingState:
         Recording({"scalar/clip/norm": 2.0, "scalar/clip/coefficient": (0.0005,) * 12}, _MODEL),
         Recording({"scalar/clip/norm": 65.0, "scalar/clip/coefficient": (0.0077,) * 12}, _MODEL),
         Recording({"scalar/clip/norm": 2.0, "scalar/clip/coefficient": (0.00005,) * 12}, _ADAM),
+        # before the loss scale was divided out again
+        Recording(
+            {
+                "scalar/clip/norm": 2e4,
+                "scalar/clip/coefficient": (0.00005,) * 12,
+                "scalar/loss_scale": 65536.0,
+                "scalar/gradient_norm": 1 / 65536,
+            },
+            _MODEL,
+        ),
     ),
     silent_on=(
         Recording({"scalar/clip/norm": 2.0, "scalar/clip/coefficient": (0.5,) * 12}, _MODEL),
@@ -71,6 +81,8 @@ def check(context: StepContext, memory: _ClippingToNothingState) -> Iterator[Fin
     if norm is not None and coefficient * norm >= _USUAL_LIMIT and _is_scale_free(context):
         return
     memory.is_reported = True
+    scale = context.scalar("loss_scale") or 1.0
+    is_scaled = norm is not None and _is_scaled(context, scale, coefficient * norm)
     yield context.finding(
         ROOT_SITE,
         "scalar/clip/coefficient",
@@ -79,10 +91,19 @@ def check(context: StepContext, memory: _ClippingToNothingState) -> Iterator[Fin
         first_step=memory.since,
         position=0,
         explanation=f"since step {memory.since} clipping has left only {coefficient:.2g} of every gradient"
-        + ("" if norm is None else f"; the norm before clipping is {norm:.4g}"),
-        advice="choose a limit near the usual norm of the gradient, such as the median of clip/norm; if the loss is "
+        + ("" if norm is None else f"; the norm before clipping is {norm:.4g}")
+        + (f", of gradients that are still multiplied by the loss scale {scale:.4g}" if is_scaled else ""),
+        advice="call scaler.unscale_(optimizer) before clipping, so that the limit meets the gradients themselves"
+        if is_scaled
+        else "choose a limit near the usual norm of the gradient, such as the median of clip/norm; if the loss is "
         "a sum over the batch, make it a mean",
     )
+
+
+def _is_scaled(context: StepContext, scale: float, clipped: float) -> bool:
+    """Return whether the norm after clipping is the loss scale times that of the gradients which the step has used."""
+    used = context.scalar("gradient_norm")
+    return scale > 1.0 and used is not None and 0.5 * clipped < used * scale < 2.0 * clipped
 
 
 def _is_scale_free(context: StepContext) -> bool:

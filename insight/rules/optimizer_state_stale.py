@@ -50,6 +50,9 @@ def _changed(before: str) -> Event:
 
 
 _LOST = Event("optimizer_state_lost", 0, data={"optimizer": 0, "count": 0, "count_before": 30})
+_TAKEN_OVER = Event(
+    "optimizer_state_lost", 0, data={"optimizer": 0, "count": 15, "count_before": 800, "is_another": True}
+)
 #: Adam's second moments of 64 squares of 0.25.
 _KEPT = tuple(0.25 * (1 - 0.999 ** (step + 1)) for step in range(10))
 
@@ -101,6 +104,8 @@ def _skip_window(lookahead: Lookahead, memory: _StaleOptimizerState) -> SkipWind
         Recording(_moved(0.001, 0.009) | {"scalar/learning_rate": (0.001, 0.01)}, _adam()),
         # one of another kind has nothing to go on with
         Recording(_moved(0.001), _adam(), events=(_changed("SGD"), _LOST)),
+        # another one took its place some steps ago, which thinned records do not hold
+        Recording(_moved(0.001), _adam(), events=(_TAKEN_OVER,)),
         # plain gradient descent has no bound
         Recording(_moved(0.001, 0.02), chain("one:Dense", "two:Dense")),
     ),
@@ -212,8 +217,8 @@ def _made_anew(context: StepContext) -> Iterator[Finding]:
 def _lost(context: StepContext) -> Iterator[Finding]:
     is_another = bool(context.events("optimizer_changed"))
     for event in context.events("optimizer_state_lost"):
-        if is_another and number(event, "count") == 0:
-            continue  # it has not gone back, but begun
+        if event.data.get("is_another") or (is_another and number(event, "count") == 0):
+            continue  # it has not gone back: another one counts
         numbers = {name: float(v) for name in ("count", "count_before") if isinstance(v := event.data.get(name), int)}
         yield context.finding(
             "",

@@ -40,6 +40,9 @@ _OF_PAIRS, _LEARNS = ("mul", "div", "cat"), 0.7
 _PATIENCE = 6
 #: Records with updates, of which a thinned run has few, before exchanged answers are judged (our choice).
 _EXCHANGED_RECORDS = 20
+#: Step before which an autoencoder may answer with the mean of its data: the weight of its prior keeps it there for a
+#: while. Our choice.
+_RECONSTRUCTS = 300
 _LASTING, _STRANGE = 3, 8.0
 #: Looks at labels that are all the same; a rare class shows later than in the first few.
 _LOOKS = 8
@@ -337,6 +340,8 @@ def _exchanged(context: StepContext, memory: _UninformativeLabelsState, loss: fl
         return
     first, last = exchanged.looks[0], exchanged.looks[-1]
     if last.loss < _LEARNS * first.loss:  # something was learned, though not by what was exchanged
+        return
+    if context.kind.name == "autoencoder" and last.step < _RECONSTRUCTS:
         return
     memory.reported.add("start")
     memory.found = _report(

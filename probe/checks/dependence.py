@@ -202,9 +202,18 @@ def _is_surely_batched(tensors: dict[str, torch.Tensor], samples: int | None) ->
     return samples is not None or first.dim() >= 4 or (first.dim() == 2 and first.is_floating_point())
 
 
+def _are_ends_of_edges(tensor: torch.Tensor, samples: int) -> bool:
+    """Return whether these are numbers of samples, and not one for each: where edges among them begin, or end."""
+    if tensor.dim() != 1 or tensor.dtype not in (torch.int32, torch.int64) or tensor.shape[0] in (1, samples):
+        return False
+    return bool(tensor.numel()) and 0 <= int(tensor.min()) < int(tensor.max()) < samples
+
+
 def _is_graph(probe: ModelProbe, samples: int) -> bool:
-    """Return whether anything looks like the edges among the samples: a list of pairs, or a square matrix of them."""
+    """Return whether anything looks like the edges among the samples: a list of pairs, two lists of their
+    ends, or a square matrix of them."""
     held_tensors = list(probe.call.tensors().values())
+    has_nodes = any(one.is_floating_point() and one.dim() > 1 and len(one) == samples for one in held_tensors)
     for module in probe.modules():
         held_tensors += [value for value in vars(module).values() if isinstance(value, torch.Tensor)]
         held_tensors += [buffer for buffer in module.buffers(recurse=False)]
@@ -215,5 +224,7 @@ def _is_graph(probe: ModelProbe, samples: int) -> bool:
         if tensor.layout is not torch.strided or tuple(tensor.shape[-2:]) == (samples, samples):
             return True
         if tensor.dim() == 2 and 2 in tensor.shape and not tensor.is_floating_point():
+            return True
+        if has_nodes and _are_ends_of_edges(tensor, samples):
             return True
     return any(not isinstance(value, torch.Tensor | int | float | str | bool | None) for value in arguments)

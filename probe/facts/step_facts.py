@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
+from weakref import ref
 
 from ...storage.records import Event, Json
 from ..late_scalars import LateScalar, late_quotient
@@ -233,6 +234,7 @@ class OptimizerSteps:
         self._recorder, self._optimizers = recorder, optimizers
         self._count, self._slots = count, slots
         self._known: dict[int, int | None] = {}
+        self._counted: dict[int, ref[object]] = {}
 
     def before_step(self) -> None:
         """Record `resumed` of optimizers that begin with state, `optimizer_state_lost` where a count went back."""
@@ -240,10 +242,12 @@ class OptimizerSteps:
             if number not in self._known:
                 self._begin(number, optimizer)
                 continue
-            before = self._known[number]
+            before, is_another = self._known[number], self._counted[number]() is not optimizer
+            self._counted[number] = ref(optimizer)
             if before is not None and (now := self._count(optimizer) or 0) < before:
                 self._known[number] = now
-                self._recorder.event("optimizer_state_lost", optimizer=number, count=now, count_before=before)
+                counts: dict[str, Json] = {"count": now, "count_before": before}
+                self._recorder.event("optimizer_state_lost", optimizer=number, **counts, is_another=is_another)
 
     def step_ends(self) -> None:
         """Note the counts."""
@@ -252,7 +256,7 @@ class OptimizerSteps:
 
     def _begin(self, number: int, optimizer: object) -> None:
         count = self._count(optimizer) or 0
-        self._known[number] = count
+        self._known[number], self._counted[number] = count, ref(optimizer)
         kind = type(optimizer).__name__
         slots: list[Json] = list(self._slots(optimizer))
         self._recorder.event("optimizer_step_count", optimizer=number, optimizer_kind=kind, count=count)

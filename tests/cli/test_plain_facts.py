@@ -26,6 +26,13 @@ def test_each_claim_is_told_once_under_what_came_of_it():
     ]
 
 
+def test_a_model_of_which_no_output_depends_on_another_position_is_not_asked_about_causality():
+    fact = {"kind": "causality", "step": 1, "site": "", "is_causal": None, "is_declared": False, "changed": -1}
+    told = "\n".join(fact_lines([fact])).strip()
+    assert told.startswith("could not be checked:")
+    assert "no output depends on any position but its own" in told
+
+
 def test_what_else_was_seen_is_a_sentence():
     facts = [
         {"kind": "accumulation", "step": 0, "site": "", "micro_batches": 4, "factor": 0.25, "terms": 1},

@@ -59,6 +59,28 @@ def test_a_softmax_over_the_batch_mixes_samples(tmp_path, axis, outcome):
     assert outcomes(tmp_path, model, loss)["samples_are_independent", ""] == outcome
 
 
+class Messages(nn.Module):
+    """Sums what the beginnings of edges send to their ends."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 1)
+
+    def forward(self, x, source, target):
+        return self.inner(x + torch.zeros_like(x).index_add_(0, target, x[source])).squeeze(-1)
+
+
+def test_nodes_that_send_messages_along_two_lists_of_edges_are_no_samples(tmp_path):
+    torch.manual_seed(0)
+    model = Messages()
+
+    def loss():
+        source, target = torch.randint(0, 30, (2, 90))
+        return (model(torch.randn(30, 4), source, target) - torch.randn(30)).pow(2).mean()
+
+    assert ("samples_are_independent", "") not in outcomes(tmp_path, model, loss)
+
+
 class Quantised(nn.Module):
     """Rounds its input to steps of the batch's range, as training for 8-bit integers does."""
 
