@@ -14,7 +14,7 @@ from ..event_fields import number
 from ..indicators.exchanged_answers import ExchangedAnswers
 from ..indicators.executable_checks import at_two_occasions, refuting_event
 from ..indicators.loss_anchor import LossAnchor
-from ..indicators.own_targets import ALIGNED, FIT, TriedTargets, tried_targets
+from ..indicators.own_targets import ALIGNED, FIT, TriedTargets, may_still_bind, tried_targets
 from ..indicators.strange_targets import JUDGE, STRANGE, strange_targets
 from ..indicators.update_stability import LastStep, Path
 from ..recording import Recording, chain
@@ -40,9 +40,6 @@ _OF_PAIRS, _LEARNS = ("mul", "div", "cat"), 0.7
 _PATIENCE = 6
 #: Records with updates, of which a thinned run has few, before exchanged answers are judged (our choice).
 _EXCHANGED_RECORDS = 20
-#: Step before which an autoencoder may answer with the mean of its data: the weight of its prior keeps it there for a
-#: while. Our choice.
-_RECONSTRUCTS = 300
 _LASTING, _STRANGE = 3, 8.0
 #: Looks at labels that are all the same; a rare class shows later than in the first few.
 _LOOKS = 8
@@ -336,12 +333,10 @@ def _exchanged(context: StepContext, memory: _UninformativeLabelsState, loss: fl
     patience = _PATIENCE if context.known_sites("batch/tokens") and not has_ids else 1
     path = memory.path
     has_moved = path.records >= patience * _EXCHANGED_RECORDS and path.length >= patience * _PATH
-    if not exchanged.knows_nothing or not has_moved or memory.anchor.self_made.is_self_made:
+    if may_still_bind(context) or not exchanged.knows_nothing or not has_moved or memory.anchor.self_made.is_self_made:
         return
     first, last = exchanged.looks[0], exchanged.looks[-1]
     if last.loss < _LEARNS * first.loss:  # something was learned, though not by what was exchanged
-        return
-    if context.kind.name == "autoencoder" and last.step < _RECONSTRUCTS:
         return
     memory.reported.add("start")
     memory.found = _report(

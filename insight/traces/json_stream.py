@@ -7,7 +7,7 @@ import codecs
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -39,6 +39,10 @@ class JsonStream:
         self._text, self._at, self._read_bytes = "", 0, 0
         self._chunks = self._decoded()
         self._scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # Any: JSON
+
+    def close(self) -> None:
+        """Close the file, which stays open until it is read to its end."""
+        self._chunks.close()
 
     def character(self) -> str:
         """Return the next character that is no blank and no comma, without taking it; empty at the end."""
@@ -118,7 +122,7 @@ class JsonStream:
             return True
         return False
 
-    def _decoded(self) -> Iterator[str]:
+    def _decoded(self) -> Generator[str, None, None]:
         decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
         try:
             with self.path.open("rb") as file:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -99,9 +100,24 @@ def read_trace_file(path: str | Path) -> TraceFile:
     Raises:
         UnreadableTrace: It cannot be opened, is no such trace, or has no complete event and no pair of begin and end.
     """
-    stream = JsonStream(Path(path))
     head: dict[str, Any] = {}
     gathered = _Events()
+    with closing(JsonStream(Path(path))) as stream:
+        _read(stream, gathered, head)
+    events, notes = gathered.result()
+    if not len(events):
+        reasons = "".join(f": {reason}" for reason in (stream.damage, *notes) if reason)
+        raise UnreadableTrace(
+            f"the trace {str(path)!r} has no complete event (ph X, or B with its E){_printable(reasons)}; "
+            "expected is a file of torch.profiler's export_chrome_trace, plain or .gz"
+        )
+    if stream.damage:
+        notes.append(f"{path}: {stream.damage}; the {len(events)} events before that are used")
+    return _file(str(path), events, gathered, head, [_printable(note) for note in notes])
+
+
+def _read(stream: JsonStream, gathered: "_Events", head: dict[str, Any]) -> None:
+    """Read the events, and what the file says of itself."""
     if stream.take("["):
         gathered.read(stream)
     elif stream.take("{"):
@@ -116,16 +132,6 @@ def read_trace_file(path: str | Path) -> TraceFile:
                 break
     else:
         stream.damage = stream.damage or "it does not begin with an object or a list"
-    events, notes = gathered.result()
-    if not len(events):
-        reasons = "".join(f": {reason}" for reason in (stream.damage, *notes) if reason)
-        raise UnreadableTrace(
-            f"the trace {str(path)!r} has no complete event (ph X, or B with its E){_printable(reasons)}; "
-            "expected is a file of torch.profiler's export_chrome_trace, plain or .gz"
-        )
-    if stream.damage:
-        notes.append(f"{path}: {stream.damage}; the {len(events)} events before that are used")
-    return _file(str(path), events, gathered, head, [_printable(note) for note in notes])
 
 
 class _Events:

@@ -246,8 +246,9 @@ class OptimizerSteps:
             self._counted[number] = ref(optimizer)
             if before is not None and (now := self._count(optimizer) or 0) < before:
                 self._known[number] = now
-                counts: dict[str, Json] = {"count": now, "count_before": before}
-                self._recorder.event("optimizer_state_lost", optimizer=number, **counts, is_another=is_another)
+                self._recorder.event(
+                    "optimizer_state_lost", optimizer=number, count=now, count_before=before, is_another=is_another
+                )
 
     def step_ends(self) -> None:
         """Note the counts."""

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 
 import hypothesis.strategies as st
 import pytest
@@ -142,6 +143,14 @@ def _content(path):
         )
         for row in rows
     ]  # fmt: skip
+
+
+def test_a_file_that_was_read_is_closed_at_once(tmp_path):
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps([{"ph": "X", "name": "a", "ts": 0, "dur": 1, "pid": 1, "tid": 1}]))
+    _content(path)
+    links = [os.readlink(link) for link in os.scandir("/proc/self/fd") if os.path.lexists(link)]
+    assert str(path) not in links
 
 
 @given(trees=st.lists(_TREES, min_size=1, max_size=3), step=st.sampled_from([0, 0.25, 1]), data=st.data())
