@@ -105,7 +105,7 @@ class Event:
         `observations_lost`: count, first and last step, sites (how many), error (if the store refused or lost them)
         `operators`: the operators of one step, see `OperatorLog.data` of the probe
         `optimizer_changed`: optimizer_kind, before (the kinds of the optimizers that it replaces)
-        `optimizer_state_lost`: optimizer, count, count_before, is_another (whether it is another optimizer's, in its place)
+        `optimizer_state_lost`: optimizer, count, count_before, is_another (whether another counts in its place)
         `optimizer_step_count`: optimizer (its number), optimizer_kind, count (steps before the first recorded one)
         `random_state`: generators (checksum by name)
         `product_is_wrong`, `rank_checksums`, `rank_outlier`, `rank_passes`, `rank_place`, `rank_records_late`,
