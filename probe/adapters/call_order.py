@@ -198,10 +198,17 @@ def check_belongs(optimizer: _Optimizer, parameters: Iterable[object], model: ob
 
 
 def groups_of(optimizers: Iterable[_Optimizer]) -> dict[int, tuple[tuple[int, int], ...]]:
-    """Return (optimizer, group) numbers of every group that holds a parameter, by the parameter's id."""
+    """Return (optimizer, group) numbers of every group that holds a parameter, by the parameter's id.
+
+    A group that an optimizer shares with the one that it wraps, as of sharpness-aware minimisation, counts once.
+    """
     found: dict[int, tuple[tuple[int, int], ...]] = {}
+    known: set[int] = set()
     for number, optimizer in enumerate(optimizers):
         for group_number, group in enumerate(optimizer.param_groups):
+            if id(group) in known:
+                continue
+            known.add(id(group))
             for parameter in group["params"]:
                 found[id(parameter)] = (*found.get(id(parameter), ()), (number, group_number))
     return found

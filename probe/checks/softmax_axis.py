@@ -82,7 +82,10 @@ def _takes_rows(node: Any) -> bool:
     """Return whether a node takes some of the rows, as where only some nodes of a graph have labels."""
     name = node.name()
     if name == "IndexBackward0":
-        return len(node._saved_indices) == 1
+        try:
+            return len(node._saved_indices) == 1
+        except RuntimeError:  # of an earlier loss of the step, whose `backward()` has freed it
+            return False
     return name in ("IndexSelectBackward0", "SliceBackward0") and int(node._saved_dim) == 0
 
 

@@ -252,8 +252,11 @@ class OptimizerSteps:
 
     def step_ends(self) -> None:
         """Note the counts."""
-        for number in self._known:
-            self._known[number] = self._count(self._optimizers[number])
+        for number in [*self._known]:
+            if number < len(self._optimizers):
+                self._known[number] = self._count(self._optimizers[number])
+            else:  # fewer optimizers have taken the place of several
+                del self._known[number], self._counted[number]
 
     def _begin(self, number: int, optimizer: object) -> None:
         count = self._count(optimizer) or 0

@@ -28,6 +28,19 @@ def test_a_count_that_goes_back_is_lost_state():
     assert told == [("optimizer_state_lost", expected)]
 
 
+def test_one_optimizer_may_take_the_place_of_two():
+    optimizers = [Optimizer(5), Optimizer(5)]
+    steps, told = watched(optimizers)
+    steps.before_step()
+    steps.step_ends()
+    del optimizers[1]
+    steps.step_ends()
+    told.clear()
+    optimizers.append(Optimizer(2))
+    steps.before_step()
+    assert [(kind, data["count"]) for kind, data in told if kind != "resumed"] == [("optimizer_step_count", 2)]
+
+
 def test_a_smaller_count_of_another_optimizer_in_its_place_is_told_as_that():
     optimizers = [Optimizer(800)]
     steps, told = watched(optimizers)

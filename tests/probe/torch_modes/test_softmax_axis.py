@@ -81,3 +81,13 @@ def test_classes_before_positions_and_attention_are_left_alone():
     assert _result(moved, (3, 8, 5)) is None
     assert _result(attention) is None
     assert _result(shares_along_the_batch) == "held"
+
+
+def test_an_earlier_loss_whose_graph_is_freed_is_left_alone():
+    def loss(logits):
+        rows = torch.tensor([0, 2, 3, 7])
+        given = logits.log_softmax(0)[rows]
+        functional.nll_loss(given, _LABELS[rows]).backward(retain_graph=False)
+        return given, (logits.detach() * torch.ones(5, requires_grad=True)).mean()
+
+    assert _result(loss) is None
