@@ -2,13 +2,10 @@
 
 import logging
 import traceback
-from typing import Final
 
 from ..storage import Event
 
 _log = logging.getLogger(__name__)
-#: Words about a rule that cannot say which records it may skip: it checks all of them.
-NO_SKIP_WINDOW: Final = "failed to find its skip window"
 
 
 class RuleFaults:

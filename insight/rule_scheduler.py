@@ -7,7 +7,7 @@ from functools import partial
 from ..storage import StepRecord
 from .context.step_context import Lookahead, SkipWindow, StepContext
 from .rule import Check, Rule
-from .rule_faults import NO_SKIP_WINDOW, RuleFaults
+from .rule_faults import RuleFaults
 
 #: A rule, its check and its state.
 RuleCall = tuple[Rule, Check, object]
@@ -129,5 +129,5 @@ class RuleScheduler:
         try:
             return rule.skip_window(lookahead, state) if rule.skip_window is not None else None
         except Exception as error:  # noqa: BLE001 - a rule of whatever quality must never harm the run: it checks all
-            self.faults.tell(rule.name, NO_SKIP_WINDOW, error)
+            self.faults.tell(rule.name, "failed to find its skip window", error)
             return None

@@ -71,9 +71,8 @@ def analyse(
     seen, notes = observed or {}, end_notes or {}
     if words and all((state := seen.get(rank)) and state.process and state.process.is_alive is False for rank in words):
         running = [word for word in words.values() if word.phase == "training"]
-        if len(running) == len(words) and not has_crashed(
-            words, notes
-        ):  # all were ended later, by whoever ended the job
+        if len(running) == len(words) and not has_crashed(words, notes):
+            # all were ended later, by whoever ended the job
             now, seen = max(word.at for word in words.values()), {}
     activities = {
         rank: activity_of(word, now, seen.get(rank, Observed()), notes.get(rank, "")) for rank, word in words.items()

@@ -251,9 +251,7 @@ class DeviceQueue:
             more: Statistics on request.
             at_once: Whether it is read before anything that is queued from now on.
         """
-        part = tensor.detach()
-        if type(part) is not torch.Tensor or part.dtype not in READ or not part.is_contiguous():
-            part = readable(part.to_local() if hasattr(part, "to_local") else part)
+        part = _as_read(tensor.detach())  # it waits, and must not keep the graph alive
         batch, pending = self._batch_of(part), PendingStatistics(bins, more)
         if batch.add(pending, part) or at_once:
             self._send(batch)
@@ -273,10 +271,7 @@ class DeviceQueue:
         places: list[int] = []
         parts: list[torch.Tensor] = []
         for place, tensor in enumerate(tensors):
-            part = tensor
-            if type(tensor) not in _PLAIN or tensor.dtype not in READ or not tensor.is_contiguous():
-                part = tensor.detach()
-                part = readable(part.to_local() if hasattr(part, "to_local") else part)
+            part = _as_read(tensor)
             if parts and (held_bytes >= _MOST_BYTES or part.device != parts[0].device):
                 table.add(places, _read(parts, more))
                 places, parts, held_bytes = [], [], 0
@@ -393,6 +388,14 @@ class _Batch:
 def _share_of(device: torch.device) -> int:
     """Return the bytes that may wait for one launch on the device."""
     return min(_MOST_BYTES, int(torch.cuda.get_device_properties(device).total_memory) // _MEMORY_SHARE)
+
+
+def _as_read(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the part of the tensor that lies here as the kernels read it; a plain one is returned itself."""
+    if type(tensor) in _PLAIN and tensor.dtype in READ and tensor.is_contiguous():
+        return tensor
+    part = tensor.detach()
+    return readable(part.to_local() if hasattr(part, "to_local") else part)
 
 
 def _read(tensors: Sequence[torch.Tensor], more: More) -> PendingTensor:
