@@ -42,7 +42,7 @@ def attach(
     with open_existing(store) as opened:
         found = opened.find_run(run)
         if found.state != "running":
-            raise WrongUse(f"run {found.name!r} is {found.state}; only a running one can be attached to")
+            raise WrongUse(f"run {found.name!r} is {found.state_words}; only a running one can be attached to")
         prompt = _Prompt(opened, found.id, timeout)
         if not do:
             prompt.loop()

@@ -171,7 +171,7 @@ def set_(
     with open_existing(store) as opened:
         found = opened.find_run(run)
         if found.state != "running":
-            raise WrongUse(f"run {found.name!r} is {found.state}; only a running one can be changed")
+            raise WrongUse(f"run {found.name!r} is {found.state_words}; only a running one can be changed")
         request_change(opened.control_channel(found.id), fields)
     if as_document:
         print_json({"run": found.id, "asked": fields})

@@ -31,7 +31,14 @@ if TYPE_CHECKING:
 
     from ..storage import Event, Finding, Layout, Outcome, Run, Series, Store, Structure
 
-_STATE_STYLES = {"running": "cyan", "finished": "green", "failed": "red", "crashed": "red"}
+_STATE_STYLES = {
+    "running": "cyan",
+    "finished": "green",
+    "failed": "red",
+    "crashed": "red",
+    "interrupted": "yellow",
+    "stopped": "yellow",
+}
 #: Most changes of modules, and of optimizers, that are shown, the newest; and most sites of each (our choice).
 _CHANGES: Final = 4
 _SITES: Final = 6
@@ -299,7 +306,7 @@ def _parameter_count(structure: "Structure") -> int:
 def _state(run: "Run") -> "Text":
     from rich.text import Text
 
-    return Text(run.state, style=_STATE_STYLES[run.state])
+    return Text(run.state_words, style=_STATE_STYLES[run.state_words])
 
 
 def _worst(run: "Run") -> "Text":

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from ..storage import Finding, FindingKey, Json, RunState, display_site
+from ..storage import Finding, FindingKey, Json, RunState, display_site, state_in_words
 from ..storage.plain_text import without_escapes
 from ..storage.training_kinds import TrainingKind
 from .account import Account, account_of
@@ -192,11 +192,11 @@ def _ending(diagnosis: Diagnosis) -> str:
     if diagnosis.state == "crashed":
         return f"the run crashed {where}: its process was killed, or died without reporting an error"
     error = " ".join(without_escapes(diagnosis.error).split())
-    kind, _, words = error.partition(": ")
-    if kind.rstrip(":") == "KeyboardInterrupt":
+    ended = state_in_words(diagnosis.state, error)
+    if ended == "interrupted":
         return f"the run was interrupted {where}"
-    if kind == "TrainingStopped":
-        return f"the run was stopped {where}: {words}"
+    if ended == "stopped":
+        return f"the run was stopped {where}: {error.partition(': ')[2]}"
     shown = error if len(error) <= _ERROR_LENGTH else f"{error[:_ERROR_LENGTH]} ..."
     return f"the run failed {where}: {shown or 'no error was given'}"
 

@@ -19,7 +19,18 @@ from .metric_series import (
     split_metric,
 )
 from .records import Block, Event, Finding, FindingKey, Histogram, Json, Layout, Outcome, StepRecord
-from .run_info import FormerStructure, ModuleInfo, OptimizerInfo, ParameterInfo, Run, RunKind, RunState, Structure
+from .run_info import (
+    FormerStructure,
+    ModuleInfo,
+    OptimizerInfo,
+    ParameterInfo,
+    Run,
+    RunKind,
+    RunState,
+    StateWords,
+    Structure,
+    state_in_words,
+)
 from .store import BatchListener, FlightBuffer, Listener, RunWriter, Store
 from .stored_tensors import Blob, Blobs, StoredTensor, blobs_of, read_tensors, tensor_files
 from .streams.stream_store import StreamStore
@@ -59,6 +70,7 @@ __all__ = [
     "RunWriter",
     "Series",
     "Severity",
+    "StateWords",
     "StepRecord",
     "Store",
     "StoreDamaged",
@@ -77,6 +89,7 @@ __all__ = [
     "quantize",
     "read_tensors",
     "split_metric",
+    "state_in_words",
     "tensor_files",
 ]
 

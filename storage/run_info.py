@@ -14,6 +14,10 @@ from .records import Json
 #: The rank of the recording that holds the roll-up over all ranks; no list of ranks has it.
 ALL_RANKS: Final = -1
 RunState = Literal["running", "finished", "failed", "crashed"]
+#: A run's state as people read it: one that a person or a reaction has ended did not fail.
+StateWords = RunState | Literal["interrupted", "stopped"]
+#: What ends a run on purpose, by the type of its error.
+_ON_PURPOSE: Final[Mapping[str, StateWords]] = {"KeyboardInterrupt": "interrupted", "TrainingStopped": "stopped"}
 RunKind = Literal["training", "evaluation", "imported"]
 
 
@@ -55,6 +59,20 @@ class Run:
     def first_rank(self) -> int:
         """The rank that is read where nobody chooses one; 0 may be missing, as where only some ranks were imported."""
         return first_rank(self.ranks)
+
+    @property
+    def state_words(self) -> StateWords:
+        """The state for people: a run that Ctrl-C ended is `interrupted`, one that a reaction ended is `stopped`."""
+        return state_in_words(self.state, self.error)
+
+
+def state_in_words(state: RunState, error: str) -> StateWords:
+    """Return the state for people.
+
+    Args:
+        error: What ended the run, `KeyboardInterrupt: words`; empty if nothing did.
+    """
+    return _ON_PURPOSE.get(error.partition(":")[0].strip(), state) if state == "failed" else state
 
 
 @dataclass(frozen=True, slots=True)

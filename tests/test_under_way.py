@@ -98,7 +98,7 @@ def test_the_page_is_true_from_the_first_pause_to_the_next_run(
     assert [(one["name"], one["finding"]["cause"]) for one in told] == [("watched", cause) for cause in found]
     check_what_was_recorded()
     shown, diagnosed, replayed = (say(command) for command in AFTERWARDS)
-    assert "failed" in shown
+    assert "stopped" in shown
     assert "1. bad_batch at (model) since step 30" in diagnosed
     assert "output: right" in replayed
     subprocess.run([sys.executable, "resume.py"], check=True, capture_output=True)

@@ -4,7 +4,7 @@
 (function () {
   const cells = (window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {});
   const h = (...parts) => window.React.createElement(...parts);
-  const MARKS = { running: "●", finished: "✓", failed: "✕", crashed: "✕", error: "◆", warning: "▲", info: "●" };
+  const MARKS = { running: "●", finished: "✓", failed: "✕", crashed: "✕", interrupted: "■", stopped: "■", error: "◆", warning: "▲", info: "●" };
 
   function go(event, href) {
     if (event.ctrlKey || event.metaKey || event.shiftKey) {

@@ -7,20 +7,22 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ...storage import RunState, Severity
+from ...storage import Severity, StateWords
 
 _MARKS: Final = {
     "running": "●",
     "finished": "✓",
     "failed": "✕",
     "crashed": "✕",
+    "interrupted": "■",
+    "stopped": "■",
     "error": "◆",
     "warning": "▲",
     "info": "●",
 }
 
 
-def state_badge(state: RunState) -> html.Span:
+def state_badge(state: StateWords) -> html.Span:
     """Build the badge of a run's state."""
     return _badge(state, state)
 

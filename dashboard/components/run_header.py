@@ -39,7 +39,7 @@ def run_status(run: Run, now: float, training: TrainingKind | None = None) -> li
     fresh = "just now" if now - run.updated_at < 2 else f"{age(now - run.updated_at)} ago"
     text = " · ".join([word for word in words if word] + [f"updated {fresh}"])
     tags = [html.Span(f"{key} {value}", className="tag") for key, value in list(run.tags.items())[:8]]
-    return [state_badge(run.state), html.Span(text, className="muted"), *tags]
+    return [state_badge(run.state_words), html.Span(text, className="muted"), *tags]
 
 
 def run_picker(name: str, runs: Sequence[Run], run: Run, label: str = "Run") -> dmc.Select:

@@ -71,7 +71,9 @@ def request_watchpoints(reader: Reader, run: Run, entries: Sequence[Json]) -> No
 
 def _running(run: Run) -> Run:
     if run.state != "running":
-        raise StoreUnavailable(f"run {run.name or run.id!r} is {run.state}; only a running training accepts commands")
+        raise StoreUnavailable(
+            f"run {run.name or run.id!r} is {run.state_words}; only a running training accepts commands"
+        )
     return run
 
 

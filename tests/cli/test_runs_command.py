@@ -109,6 +109,30 @@ def test_show_tells_when_a_run_began_and_when_one_without_an_end_was_last_heard_
     assert re.search(r"running · 1 steps · begun \d+ s ago · last heartbeat \d+ s ago", told)
 
 
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("KeyboardInterrupt", "interrupted"),
+        ("TrainingStopped: a person did", "stopped"),
+        ("ValueError: boom", "failed"),
+    ],
+)
+def test_every_command_has_the_same_word_for_how_a_run_ended(
+    command: Callable, tmp_path: Path, error: str, words: str
+) -> None:
+    with open_store(str(tmp_path)) as store:
+        writer = store.begin_run("ended")
+        writer.write([StepRecord(0, 0.0)])
+        writer.close("failed", error)
+        assert store.find_run("ended").state == "failed", "for programs"
+    for name in (("show", "ended", "--store"), ("runs",)):
+        assert f" {words} " in command(*name, tmp_path).out
+    assert (
+        f"the run {'' if words == 'failed' else 'was '}{words} at step 0"
+        in command("diagnose", "ended", "--store", tmp_path).out
+    )
+
+
 def test_show_tells_what_the_script_was_called_with(command: Callable, run_folder: Path) -> None:
     assert "arguments:" not in command("show", "digits", "--store", run_folder).out
     with open_store(str(run_folder)) as store:

@@ -295,5 +295,5 @@ def sources_table(found: Evaluations) -> Component:
         mine = [outcome for source, outcome in found.pairs if source.id == run.id]
         seeds = sorted({number(seed) for outcome in mine if not math.isnan(seed := number_in(outcome.details, "seed"))})
         samples = max(outcome.samples for outcome in mine)
-        rows.append((run.name or run.id, run.state, f"{len(mine):,}", f"{samples:,}", ", ".join(seeds) or "–"))
+        rows.append((run.name or run.id, run.state_words, f"{len(mine):,}", f"{samples:,}", ", ".join(seeds) or "–"))
     return rows_table(("Evaluation", "State", "Outcomes", "Samples, at most", "Seeds"), rows, "evaluations", words=2)

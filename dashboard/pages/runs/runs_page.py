@@ -40,7 +40,7 @@ _CONTROLS = ((RunsIds.search, "value", FILTER), (RunsIds.order, "data", ORDER))
 
 _COLUMNS: list[GridRow] = [
     {"field": "name", "headerName": "Run", "cellRenderer": "RunLink", "minWidth": 160, "flex": 2, "filter": True},
-    {"field": "state", "headerName": "State", "cellRenderer": "Badge", "width": 110, "filter": True},
+    {"field": "state", "headerName": "State", "cellRenderer": "Badge", "width": 120, "filter": True},
     {
         "field": "worst",
         "headerName": "First anomaly",
@@ -84,7 +84,7 @@ def row_of(reader: Reader, run: Run, now: float) -> GridRow:
         "id": run.id,
         "name": run.name or run.id,
         "href": _address(run).href,
-        "state": run.state,
+        "state": run.state_words,
         "severity": first.severity if first else "",
         "worst": sentence(first.cause) if first else "",
         "first_bad": first.first_step if first else None,

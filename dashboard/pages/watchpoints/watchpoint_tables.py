@@ -31,7 +31,7 @@ def status_cards(
 
 def _stands(run: Run, halt: TrainingStatus) -> html.Div:
     if run.state != "running":
-        return card("Training", run.state.capitalize(), f"after {count(run.last_step + 1, 'step')}")
+        return card("Training", run.state_words.capitalize(), f"after {count(run.last_step + 1, 'step')}")
     state = halt.state
     pending = "a command waits for the end of the step" if halt.is_pending else ""
     if state.state == "paused":

@@ -286,7 +286,7 @@ def connect(app: dash.Dash, reader: Reader) -> None:
 
 def _why_closed(run: Run) -> list[Component]:
     if run.state != "running":
-        return [html.P(f"This run is {run.state}; only a running training accepts commands.", className="muted")]
+        return [html.P(f"This run is {run.state_words}; only a running training accepts commands.", className="muted")]
     return [] if may_change() else [html.P(_CLOSED, className="muted")]
 
 
