@@ -41,6 +41,7 @@ class _FrozenParameterState:
     reported: set[str] = field(default_factory=set)
     frozen: dict[str, Finding] = field(default_factory=dict)
     missing: dict[str, Finding] = field(default_factory=dict)
+    held: set[str] = field(default_factory=set)
     trained: set[str] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
     gradients: int = -1
@@ -154,16 +155,17 @@ def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Findi
     """Report parameters that require no gradient, and parameters that never get one.
 
     Parameters with `requires_grad` off are a question: fine-tuning, teachers and fixed embeddings are built so. They
-    are a warning if they required a gradient earlier in the run. `expected_frozen`, globs over sites in the run's
-    configuration, declares what is frozen on purpose.
+    are a warning if they required a gradient earlier in the run; a question, where the optimizers that hold them step
+    no more while others do for 12 steps, as in a second phase that trains a part. `expected_frozen`, globs over sites
+    in the run's configuration, declares what is frozen on purpose.
 
     An embedding that `from_pretrained` has made of random values, and frozen by that, is a warning as well.
 
     Parameters that require a gradient, stand in an optimizer, and get none, or zeros only, for 12 records in which
-    others got theirs are a warning; if their module was never called, or if it is one value that no optimizer
-    holds beside another, a question. When a gradient comes, or is required
-    again, the finding becomes a notice: a curriculum or a schedule may train a layer later. What only optimizers hold
-    that rest, while others step, waits for nothing: layers that are trained one after the other.
+    others got theirs are a warning; if their module was never called, or if it is one value that no optimizer holds
+    beside another, a question. When a gradient comes, or is required again, the finding becomes a notice: a curriculum
+    or a schedule may train a layer later. What only optimizers hold that rest, while others step, waits for nothing:
+    layers that are trained one after the other.
 
     What the calls of modules at steps 1 and 25 tell is a warning, too: such a layer that is never called, while another
     of its parent's that is alike is called twice with the same input (with different ones: a question); and a frozen
@@ -178,8 +180,8 @@ def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Findi
 
     Left out are running statistics of normalisation layers, gradients that the monitor cannot read (sparse ones), and
     experts beside a watched router, which get no gradient without tokens; the router itself must get one. Once another
-    model is trained that is not recorded, what reaches this one no longer tells. Parameters of
-    one module are reported as that module.
+    model is trained that is not recorded, what reaches this one no longer tells. Parameters of one module are reported
+    as that module.
     """
     if memory.checked is not context.model:
         memory.checked = context.model
@@ -192,8 +194,10 @@ def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Findi
             memory.unread.add(event.site)
     memory.is_elsewhere |= bool(context.events("later_training"))
     table = context.table("gradient")
-    if table is not None and not context.record.skipped and not memory.is_elsewhere:
-        yield from _unreached(context, memory, table)
+    if table is not None and not context.record.skipped:
+        yield from _held(context, memory)
+        if not memory.is_elsewhere:
+            yield from _unreached(context, memory, table)
     yield from _confused(context, memory)
 
 
@@ -238,11 +242,10 @@ def _confused(context: StepContext, memory: _FrozenParameterState) -> Iterator[F
 
 
 def _without_requires_grad(context: StepContext, memory: _FrozenParameterState) -> Iterator[Finding]:
-    model = context.model
-    frozen = tuple(item for item in model.parameters.values() if not item.requires_grad and model.is_trainable(item))
+    model, every = context.model, context.model.parameters.values()
+    frozen = tuple(item for item in every if not item.requires_grad and model.is_trainable(item))
     yield from _unfrozen(context, memory, {item.site for item in frozen})
-    values = sum(prod(item.shape) for item in frozen)
-    total = sum(prod(item.shape) for item in model.parameters.values())
+    values, total = (sum(prod(item.shape) for item in items) for items in (frozen, every))
     deliberate = (values > 0.5 * total or _is_most(context, frozen)) and not _is_one_of_many(context, frozen)
     groups = model.gather(frozen)
     for site, items in list(groups.items())[: 1 if deliberate else 8]:
@@ -268,8 +271,27 @@ def _without_requires_grad(context: StepContext, memory: _FrozenParameterState) 
             f"keep it frozen, declare expected_frozen: [{site!r}] in the configuration",
             confidence=0.7 if had_trained else 0.5,
         )
-        yield memory.frozen[site]
-    memory.trained |= {item.site for item in model.parameters.values() if item.requires_grad}
+        if len(had_trained) == len(listed):
+            memory.held.add(site)
+        else:
+            yield memory.frozen[site]
+    memory.trained |= {item.site for item in every if item.requires_grad}
+
+
+def _held(context: StepContext, memory: _FrozenParameterState) -> Iterator[Finding]:
+    """Yield the findings about what has trained, once an optimizer of it has stepped, or others have all the while."""
+    stepped, parameters = context.scalar("learner/stepped"), context.model.parameters.values()
+    for site in tuple(memory.held):
+        found = memory.frozen[site]
+        items = [item for item in parameters if f"{item.site}.".startswith(f"{site}.") and not item.requires_grad]
+        is_left = stepped is not None and not any(_has_stepped(item, int(stepped)) for item in items)
+        if context.step == found.first_step or (is_left and context.step < found.first_step + _WAITED):
+            continue  # the record of a change does not tell yet who steps
+        memory.held.remove(site)
+        if is_left:
+            words = f"{found.explanation}, and what holds them no longer steps; is that meant?"
+            found = memory.frozen[site] = replace(found, severity="info", explanation=words, confidence=0.5)
+        yield found
 
 
 def _unfrozen(context: StepContext, memory: _FrozenParameterState, frozen: set[str]) -> Iterator[Finding]:
@@ -279,6 +301,9 @@ def _unfrozen(context: StepContext, memory: _FrozenParameterState, frozen: set[s
         if inside and frozen.isdisjoint(inside):
             del memory.frozen[site]
             memory.reported.discard(site)
+            if site in memory.held:
+                memory.held.remove(site)
+                continue
             words = f"{display_site(site)} required no gradient from step {found.first_step} on, and does since step "
             yield replace(
                 found, step=context.step, severity="info", explanation=f"{words}{context.step}", confidence=0.1
@@ -286,13 +311,8 @@ def _unfrozen(context: StepContext, memory: _FrozenParameterState, frozen: set[s
 
 
 def _unreached(context: StepContext, memory: _FrozenParameterState, table: Table) -> Iterator[Finding]:
-    if (
-        table.is_whole
-        and table.low("l2_norm") > 0
-        and not memory.streaks.are_running
-        and not memory.missing
-        and not memory.frozen
-    ):
+    is_waiting = memory.streaks.are_running or memory.missing or memory.frozen
+    if not is_waiting and table.is_whole and table.low("l2_norm") > 0:
         return  # as at nearly every step
     yield from _reached(context, memory, table)
     norm = float(table.there("l2_norm").max(initial=0.0))
@@ -391,6 +411,7 @@ def _reached(context: StepContext, memory: _FrozenParameterState, table: Table) 
             if any(name == site or name.startswith(f"{site}.") for name in reached):
                 del findings[site]
                 memory.reported.discard(site)
+                memory.held.discard(site)
                 words = f"{display_site(site)} got no gradient from step {found.first_step} on, and does since step "
                 yield replace(
                     found, step=context.step, severity="info", explanation=f"{words}{context.step}", confidence=0.1

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from mindscope.insight import RULES, Recording
 from mindscope.insight.engine import Engine
 from mindscope.insight.recording import chain
@@ -50,6 +51,20 @@ def test_a_layer_that_stops_to_train_is_a_warning_and_one_that_starts_later_was_
     assert found((frozen, free), (gradient | {"two.weight gradient/l2_norm": (None,) * 5}, gradient)) == [
         ("two", "info", 0.1)
     ]
+
+
+@pytest.mark.parametrize(("stepped", "severity"), [(2.0, "info"), (1.0, "warning"), (3.0, "warning")])
+def test_a_layer_whose_optimizer_steps_no_more_is_a_question(stepped, severity):
+    """Of two optimizers, the first holds all layers and the second, which is made with the second phase, the head."""
+    gradient = {f"{layer.partition(':')[0]}.weight gradient/l2_norm": (1.0,) * 20 for layer in LAYERS}
+    model = chain(*LAYERS, frozen=["two.weight"])
+    head = model.parameters[-1]
+    assert head.site == "head.weight"
+    model = replace(model, parameters=(*model.parameters[:-1], replace(head, more_groups=((1, 0),))))
+    later = gradient | {"two.weight gradient/l2_norm": (None,) * 20, "scalar/learner/stepped": (None, *(stepped,) * 19)}
+    ((site, said, confidence),) = found((chain(*LAYERS), model), (gradient, later))
+    assert (site, said) == ("two", severity)
+    assert confidence > 0.3, "asked, and not withdrawn"
 
 
 def test_a_gradient_that_comes_late_withdraws_the_warning():
