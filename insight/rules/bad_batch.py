@@ -1,7 +1,7 @@
 """A single batch that is unlike the others."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isfinite, isnan, sqrt
 
 import numpy as np
@@ -102,6 +102,8 @@ class _BadBatchState:
         Recording({"scalar/loss": (*_CALM, 1.2, 0.8), " batch/l2_norm": (*(8.0, 8.2) * 20, 8.0, 8.0)}, _MODEL),
         # the loss stays, and nothing is strange about the input: no single batch
         Recording({"scalar/loss": (*_CALM, *(7.0,) * 9), " batch/l2_norm": (*(8.0, 8.2) * 20, *(8.0,) * 9)}, _MODEL),
+        # the first batch of a second phase: other data, another loss
+        Recording({"scalar/loss": (*_CALM, *(7.0,) * 9), " batch/l2_norm": (*(8.0, 8.2) * 20, *(90.0,) * 9)}, _MODEL),
         # a model that acts, on one sample at a time, and learns from what came of it
         Recording(
             {
@@ -122,10 +124,10 @@ def check(context: StepContext, memory: _BadBatchState) -> Iterator[Finding]:
     The rule fires when input and loss are both 8 deviations from their history in the same step, and come back within
     three. It looks at the scale and the mean of the input; of tokens, at their divergence from earlier batches and the
     share of the most frequent one. If the input is as usual, the labels may be wrong: then the loss alone must be 20
-    deviations out and above everything before, and the finding waits until the next batches are normal again. A strange
-    input is reported at once; if later batches are as strange, the finding becomes a notice. So is a loss alone that is
-    no known function of predictions and targets: the losses of policies and opponents have heavy tails. Batches with
-    less than half of the usual samples are not judged.
+    deviations out and above everything before. The finding waits until input or loss are as usual: where they stay
+    for three records, another phase has begun. A loss alone that is no known function of predictions and targets is a
+    notice: the losses of policies and opponents have heavy tails. Batches with less than half of the usual samples are
+    not judged.
 
     Input with NaN or infinity needs no history if the loss stops being finite in the same step. If the loss was finite
     over such input before, the model is made for missing values, and nothing is reported. Batches that a model collects
@@ -160,8 +162,6 @@ def check(context: StepContext, memory: _BadBatchState) -> Iterator[Finding]:
             what=what,
             batch=batch,
         )
-        if memory.suspect.is_strange and memory.reported < _MOST:
-            yield _report(context, memory.suspect, "; the next three steps show whether it is alone", confidence=0.6)
         return
     if isfinite(loss_deviates):
         memory.farthest_loss = max(memory.farthest_loss, loss_deviates)
@@ -223,24 +223,18 @@ def _judge(context: StepContext, memory: _BadBatchState, loss: float, deviates: 
         if memory.reported < _MOST:
             memory.reported += 1
             matters = suspect.is_strange or memory.anchor.is_one_known_loss(context)
-            found = _report(
+            yield _report(
                 context,
                 suspect,
                 severity="warning" if matters else "info",
                 confidence=0.9 if suspect.is_strange else 0.6,
             )
-            yield replace(found, step=suspect.step) if suspect.is_strange else found  # when it was said already
-    elif suspect.waited >= _PATIENCE:
+    elif suspect.waited >= _PATIENCE:  # the first batch of another phase, and no single one
         memory.suspect = None
-        if suspect.is_strange and memory.reported < _MOST:
-            words = "; but later batches are outliers too, so this is not a single bad batch"
-            yield _report(context, suspect, words, severity="info", confidence=0.1)
     memory.farthest_loss = max(memory.farthest_loss, suspect.loss_deviates)
 
 
-def _report(
-    context: StepContext, suspect: _Suspect, remark: str = "", *, severity: Severity = "warning", confidence: float
-) -> Finding:
+def _report(context: StepContext, suspect: _Suspect, *, severity: Severity, confidence: float) -> Finding:
     strange = suspect.is_strange
     which = "" if suspect.batch is None else f" (batch {suspect.batch:.0f})"
     known = {} if suspect.batch is None else {"batch_id": suspect.batch}
@@ -263,8 +257,7 @@ def _report(
             f"the {suspect.what} of its input is {suspect.input_deviates:.0f} deviations from its history"
             if strange
             else "its input is as usual, so its labels may be wrong"
-        )
-        + remark,
+        ),
         advice="look at this batch for unscaled values, a broken file, repeated or empty text, or shifted labels; "
         "clip gradients so that one batch can do little harm",
         confidence=confidence,
