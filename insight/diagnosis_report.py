@@ -14,7 +14,7 @@ from ..storage.plain_text import without_escapes
 from ..storage.training_kinds import TrainingKind
 from .account import Account, account_of
 from .root_causes import NON_FINITE
-from .rule_confidence import record_abroad
+from .rule_confidence import record_in_words
 from .schedule_thinning import ScheduleThinning
 from .unknown_cause import UNKNOWN, standing_of
 from .verdict import Judgement, Verdict, Words
@@ -262,10 +262,8 @@ def _certainty(account: Account, finding: Finding) -> str:
         return "a suspicion, which the shape of the curves alone gives"
     sure = "a fact, measured in this run" if finding.confidence == 1 else f"{finding.confidence:.0%}"
     if finding.cause in _MEASURED:  # the times are facts; that they are much is a threshold
-        return f"the times were measured in this run{record_abroad(finding.rule)}"
-    if account.named:
-        sure += f"; right in {account.right} of the {account.named} runs of our own faults in which it was named"
-    return f"{sure}{record_abroad(finding.rule)}"
+        sure = "the times were measured in this run"
+    return f"{sure}{record_in_words(finding.rule, account.right, account.named)}"
 
 
 def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, list[str]]]:

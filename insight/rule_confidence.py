@@ -7,7 +7,7 @@ from typing import Final
 
 from ..storage import Finding
 from .calibration import NAMED
-from .zoo_record import ACCUSED, FAMILIES, NAMED_ABROAD, PROGRAMS, RUNS
+from .zoo_record import ACCUSED, NAMED_ABROAD, PROGRAMS, RUNS
 
 #: Runs that the rule's stated confidence counts for: without measured runs it decides, with twenty it hardly matters
 #: (our choice).
@@ -104,16 +104,36 @@ def is_earned(rule: str) -> bool:
     return ACCUSED.get(rule, (0, 0))[0] <= _ACCUSED_AT_MOST * RUNS
 
 
-def record_abroad(rule: str) -> str:
-    """Return in words what the rule was worth in programs of others; empty if it was not measured there."""
-    if not RUNS or rule.partition("/")[0] in _OF_PERSONS:
+def record_in_words(rule: str, right: int, named: int) -> str:
+    """Return how the rule did where the truth is known, as sentences behind another; empty if it was not measured.
+
+    Args:
+        right: Of the runs of our own faults in which it was named, those in which it was right.
+        named: How many those are.
+    """
+    if rule.partition("/")[0] in _OF_PERSONS:
         return ""
     wrong = ACCUSED.get(rule, (0, 0))[0]
-    right, named = NAMED_ABROAD.get(rule, (0, 0))
-    words = (
-        f"; accused {wrong or 'none'} of {RUNS} healthy runs of {PROGRAMS} programs in {FAMILIES} families of others"
+    alarms = "no false alarm" if not wrong else "1 false alarm" if wrong == 1 else f"{wrong} false alarms"
+    sentences = (
+        _tried("test programs of our own", right, named),
+        _tried("programs of other people", *NAMED_ABROAD.get(rule, (0, 0))) if RUNS else "",
+        f"The rule gave {alarms} in {RUNS} runs of {PROGRAMS} healthy programs of other people" if RUNS else "",
     )
-    return f"{words}; {right} of the {named} causes that it named in changed programs were right" if named else words
+    return "".join(f". {sentence}" for sentence in sentences if sentence)
+
+
+def _tried(programs: str, right: int, named: int) -> str:
+    """Return how often the rule was right in programs whose true cause is known; empty where it was never named."""
+    if not named:
+        return ""
+    if named == 1:
+        outcome = f"once, {'rightly' if right else 'wrongly'}"
+    else:
+        outcome = (
+            f"{named} times, and was right {'each time' if right == named else f'{right} times' if right else 'never'}"
+        )
+    return f"In {programs} whose faults are known, the rule named its cause {outcome}"
 
 
 def as_earned(finding: Finding) -> Finding:

@@ -210,7 +210,8 @@ def test_a_root_cause_says_where_else_it_shows_and_how_often_its_rule_was_right(
         SICK, findings=(*SICK.findings, replace(BAD, site="tail"), replace(BAD, site="late", first_step=99))
     )
     assert "   the same at: tail" in diagnosis.to_text().splitlines()
-    assert "a fact, measured in this run; right in 7 of the 8 runs of our own faults" in diagnosis.to_markdown()
+    assert "a fact, measured in this run. In test programs of our own" in diagnosis.to_markdown()
+    assert "named its cause 8 times, and was right 7 times." in diagnosis.to_markdown()
     reported = diagnosis.to_json()["accounts"][0]
     assert (reported["also"], reported["named"], reported["right"]) == (["tail"], 8, 7)
 

@@ -70,17 +70,21 @@ def test_one_accusation_of_two_hundred_is_few_enough(monkeypatch: pytest.MonkeyP
     assert confidence.is_earned("plateau")
 
 
-def test_the_words_name_how_many_healthy_programs_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"RUNS": 60, "PROGRAMS": 30, "FAMILIES": 20, "ACCUSED": {"plateau": (2, 1)}}.items():
+def test_it_is_told_in_sentences_how_often_a_rule_was_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RUNS": 60, "PROGRAMS": 30, "ACCUSED": {"plateau": (2, 1)}}.items():
         monkeypatch.setattr(confidence, name, value)
-    words = "healthy runs of 30 programs in 20 families of others"
-    assert confidence.record_abroad("plateau") == f"; accused 2 of 60 {words}"
-    assert confidence.record_abroad("dead-units") == f"; accused none of 60 {words}"
-    assert confidence.record_abroad("watchpoint/loss") == ""
-    monkeypatch.setattr(confidence, "NAMED_ABROAD", {"dead-units": (2, 3)})
-    assert "2 of the 3 causes" in confidence.record_abroad("dead-units")
+    monkeypatch.setattr(confidence, "NAMED_ABROAD", {"dead-units": (0, 1)})
+    healthy = "in 60 runs of 30 healthy programs of other people"
+    assert confidence.record_in_words("plateau", 0, 0) == f". The rule gave 2 false alarms {healthy}"
+    assert confidence.record_in_words("dead-units", 25, 25) == (
+        ". In test programs of our own whose faults are known, the rule named its cause 25 times, and was right each "
+        "time. In programs of other people whose faults are known, the rule named its cause once, wrongly"
+        f". The rule gave no false alarm {healthy}"
+    )
+    assert "8 times, and was right 7 times. The rule gave" in confidence.record_in_words("plateau", 7, 8)
+    assert confidence.record_in_words("watchpoint/loss", 0, 0) == ""
     monkeypatch.setattr(confidence, "RUNS", 0)
-    assert confidence.record_abroad("plateau") == ""
+    assert confidence.record_in_words("plateau", 0, 0) == ""
 
 
 def test_no_rule_is_surer_than_it_was_right_in_programs_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
