@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from .warning_places import without_warnings
+
 _ASIDE: ContextVar[bool] = ContextVar("aside", default=False)
 #: Whether the caller is inside `aside()`.
 is_aside = _ASIDE.get
@@ -34,11 +36,12 @@ is_checking = _CHECKING.get
 def checking() -> Iterator[None]:
     """As `aside`, for what one process tries by itself: collectives raise `CollectiveRefused`.
 
-    Other ranks may be elsewhere, and a collective that only some of them make would meet one of the training.
+    Other ranks may be elsewhere, and a collective that only some of them make would meet one of the training. What is
+    called once more does not warn once more.
     """
     token = _CHECKING.set(True)
     try:
-        with aside():
+        with aside(), without_warnings():
             yield
     finally:
         _CHECKING.reset(token)

@@ -6,9 +6,11 @@ from types import FrameType, FunctionType
 from typing import Any, Final
 
 import torch
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from ..guard import Guard
+from ..warning_places import CallingPlaces, skipped_by_warnings
 
 #: Modules whose functions may be replaced by ones that report their calls.
 _WATCHED: Final = ("torch.nn.functional", "torch.autograd", "torch.nn.utils.clip_grad")
@@ -27,6 +29,7 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped
     def __init__(self, guard: Guard | None = None) -> None:
         super().__init__()
         self._guard, self._is_on_stack, self._has_failed = guard, False, False
+        self._places = CallingPlaces(torch.overrides.handle_torch_function.__code__)
 
     def before(self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
         """Look at a function that is about to be called; what is returned is given to `after`, unless it is None."""
@@ -38,6 +41,7 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped
     ) -> None:
         """Look at what the function has returned."""
 
+    @skipped_by_warnings
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
@@ -50,7 +54,7 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped
                 noted = self.before(plain, args, options)
         except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
             self._failed(error)
-        result = plain(*args, **options)
+        result = self._places.call(plain, args, options) if may_warn(plain) else plain(*args, **options)
         if noted is not None:
             try:
                 self.after(plain, args, options, noted, result)
@@ -69,6 +73,7 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped
         if self._is_on_stack and torch.overrides._get_current_function_mode() is self:
             self.__exit__(None, None, None)
             self._is_on_stack = False
+            self._places.clear()
         return not self._is_on_stack
 
     def begin(self) -> bool:
@@ -80,6 +85,11 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped
             self.__enter__()
             self._is_on_stack = True
         return True
+
+
+def may_warn(function: Callable[..., Any]) -> bool:
+    """Return whether torch's function may warn of how it is called: it is one of C, or of `torch.nn.functional`."""
+    return not isinstance(function, FunctionType) or function.__module__ == functional.__name__
 
 
 def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:

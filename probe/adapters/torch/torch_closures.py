@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from ...warning_places import skipped_by_warnings
+
 #: What an optimizer's `step` is called with, itself the first of them.
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -29,6 +31,7 @@ def _reporting_once(closure: Callable[[], Any], report: Callable[[], object]) ->
     is_first = True
 
     @wraps(closure)
+    @skipped_by_warnings
     def evaluate() -> Any:
         nonlocal is_first
         loss = closure()

@@ -21,6 +21,7 @@ from ...recording.recorder import Recorder
 from ...recording.row_buffers import Row
 from ...tensor_access import Unsupported
 from ...user_line import user_line
+from ...warning_places import skipped_by_warnings
 from .torch_collective_ring import TORCH_FILES, NotedCall, tensors_of
 from .torch_tensors import place_of, remote
 
@@ -150,6 +151,7 @@ class _WatchedCollective:
     def __hash__(self) -> int:
         return hash(self._original)
 
+    @skipped_by_warnings
     def __call__(self, *arguments: object, **options: object) -> object:
         if is_checking():
             raise CollectiveRefused(f"{self._name}: a check of one rank alone makes no collective")
@@ -173,6 +175,7 @@ class _WatchedCollective:
             return {("group_dst" if name == "group_src" else name): value for name, value in options.items()}
         return options
 
+    @skipped_by_warnings
     def _watched(
         self, bound: Mapping[str, object], arguments: tuple[object, ...], options: dict[str, object]
     ) -> object:

@@ -16,6 +16,7 @@ from torch.utils import checkpoint
 
 from ...aside import is_aside
 from ...guard import Guard
+from ...warning_places import skipped_by_warnings
 
 _Listener = TypeVar("_Listener")
 _Result = TypeVar("_Result")
@@ -69,7 +70,7 @@ class PatchedFunctions(Generic[_Listener]):
     def put(self, owner: object, name: str, build: Callable[[Any], Callable[..., object]]) -> None:
         """Replace the owner's function of this name by what `build` makes of it."""
         original = getattr(owner, name)
-        replacement = update_wrapper(build(original), original)
+        replacement = update_wrapper(skipped_by_warnings(build(original)), original)
         self._originals.append((owner, name, original, replacement))
         setattr(owner, name, replacement)
 

@@ -18,6 +18,7 @@ from ...hooks.unit_hooks import unit_hooks
 from ...quantities.attention_statistics import MOST_HEADS, MOST_QUERIES, spread, within
 from ...recording.recorder import Recorder
 from ...tensor_access import ForwardHook, HookHandle
+from ...warning_places import skipped_by_warnings
 from .torch_hook_tables import hidden_in
 from .torch_hooks import Hook
 from .torch_operators import Hooked, TorchOperators
@@ -239,6 +240,7 @@ def _replace(name: str, report: Callable[..., None]) -> None:
     original, is_compiling = getattr(functional, name), torch.compiler.is_compiling
 
     @wraps(original)
+    @skipped_by_warnings
     def call(*arguments: object, **options: object) -> object:
         if not is_compiling():
             try:

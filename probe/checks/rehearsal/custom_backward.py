@@ -6,6 +6,7 @@ from typing import Any, Final
 import torch
 
 from ...aside import aside, same_random_numbers
+from ...warning_places import without_warnings
 from ..check_result import CheckResult, broken, held, undecided
 from .step_tape import CustomCall, same_generators
 
@@ -25,7 +26,7 @@ def backward_is_the_derivative(call: CustomCall) -> CheckResult | None:
     name = call.function.__name__
     claim = _CLAIM.format(name=name)
     try:
-        with aside(), same_random_numbers(), same_generators(), torch.enable_grad():
+        with aside(), without_warnings(), same_random_numbers(), same_generators(), torch.enable_grad():
             return _compared(call, name, claim)
     except Exception as error:  # noqa: BLE001  a check that fails stays open
         return undecided(DERIVATIVE, claim, f"{type(error).__name__}: {error}", subject=name)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 
 from ...aside import aside, same_random_numbers
+from ...warning_places import without_warnings
 from ..check_result import CheckResult, broken, held, undecided
 from .step_tape import NotRepeatable, StepTape, same_generators
 
@@ -148,7 +149,7 @@ def one_batch_is_fitted(
         rate_is_steady: Whether the optimizer's rate is the one that the training will use.
     """
     try:
-        with aside(), same_random_numbers(), same_generators(), torch.enable_grad():
+        with aside(), without_warnings(), same_random_numbers(), same_generators(), torch.enable_grad():
             yield from _judge(batch, optimizer, is_bounded=is_bounded, rate_is_steady=rate_is_steady)
     except Exception as error:  # noqa: BLE001  a check that fails stays open
         reason = str(error) if isinstance(error, NotRepeatable) else f"{type(error).__name__}: {error}"

@@ -13,10 +13,12 @@ from typing import Any, Final
 
 import torch
 from torch.autograd.function import Function
-from torch.overrides import TorchFunctionMode, _get_current_function_mode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode, handle_torch_function
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from ...aside import is_aside
+from ...warning_places import CallingPlaces, skipped_by_warnings
+from ..function_mode import may_warn
 
 #: Calls that a tape holds at most; a longer step is not repeated. Our choice: a transformer of 24 layers makes 2,000.
 MOST_CALLS: Final = 20_000
@@ -83,6 +85,7 @@ class StepTape(TorchFunctionMode):  # type: ignore[misc]
         self._kept, self._thread = kept, get_ident()
         self._calls: list[TapedCall] = []
         self._is_on, self._is_inside = False, False
+        self._places = CallingPlaces(handle_torch_function.__code__)
         self._apply: Any = None
         self.first: dict[int, torch.Tensor] = {}
         self.roots: list[tuple[torch.Tensor, int]] = []
@@ -105,6 +108,7 @@ class StepTape(TorchFunctionMode):  # type: ignore[misc]
         else:
             self.reason = "another mode of torch was begun inside the step"
 
+    @skipped_by_warnings
     def __torch_function__(
         self, function: Any, types: Any, arguments: tuple[Any, ...] = (), keywords: Mapping[str, Any] | None = None
     ) -> Any:
@@ -118,7 +122,8 @@ class StepTape(TorchFunctionMode):  # type: ignore[misc]
             self._note_root(arguments, keywords)
             return call(*arguments, **keywords)
         has_gradients = torch.is_grad_enabled()
-        result = call(*arguments, **keywords)
+        may = may_warn(call)
+        result = self._places.call(call, arguments, keywords) if may else call(*arguments, **keywords)
         if name != "__get__" or _holds_tensor(result):
             self._write(call, arguments, keywords, result, has_gradients)
         return result
@@ -183,6 +188,7 @@ class StepTape(TorchFunctionMode):  # type: ignore[misc]
         self._apply = original = Function.__dict__["apply"]
         tape = self
 
+        @skipped_by_warnings
         def apply(function: type[Function], *arguments: Any, **keywords: Any) -> Any:
             call = original.__get__(None, function)
             if not tape._is_on or tape._is_inside or is_aside() or get_ident() != tape._thread:
