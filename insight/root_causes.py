@@ -32,6 +32,8 @@ _STANDSTILL: Final[_Causes] = frozenset(
 _RATE: Final[_Causes] = frozenset({"learning_rate_too_high", "missing_warmup"})
 _ANY: Final[_Causes] = _INSTABILITY | _STANDSTILL | _RATE
 
+#: What the evidence of a leak holds whose outputs depend on input at a later position.
+SEEN_EARLIER: Final = "first_output"
 #: Causes of last resort: any cause that was found by then explains them.
 LAST_RESORT: Final[_Causes] = frozenset({"unknown", "plateau"})
 #: Causes of one moment: another cause that began at most `JUST_BEFORE` steps before explains them.
@@ -115,7 +117,7 @@ CONSEQUENCES: Final[dict[str, _Causes]] = {
     "exploding_gradient": _INSTABILITY | _RATE,
     "flow_error": _STANDSTILL | _SHAPES,
     "formula_error": _STANDSTILL | _SHAPES,
-    "reshape_error": _STANDSTILL | _SHAPES,
+    "reshape_error": _STANDSTILL | _SHAPES | {"data_leak"},
     "unused_value": _STANDSTILL | _SHAPES | {"overfitting"},
     "frozen_parameter": _STANDSTILL | {"missing_optimizer_step", "unused_value"},
     "gradient_into_target": _STANDSTILL | _SHAPES | {"unused_value"},
@@ -321,8 +323,8 @@ def explains(cause: Finding, finding: Finding, data_flow: DataFlow = _NOWHERE) -
         return among_ranks
     if cause.rule == finding.rule and (cause.site == finding.site or began_together(cause, finding)):
         return appearance(cause) <= appearance(finding)
-    if cause.cause == "straggler" and finding.cause == "dataloader_bound":
-        return cause.rank == finding.rank  # were all of them waiting for data, none would wait for another
+    if (cause.cause, finding.cause) in _AT_ANY_TIME:
+        return _AT_ANY_TIME[cause.cause, finding.cause](cause, finding)
     if cause.cause in PASSED and finding.first_step > cause.step:
         return False
     if _has_no_floor(finding) and cause.cause in _GROWTH:
@@ -364,6 +366,21 @@ def _explains_among_ranks(cause: Finding, finding: Finding) -> bool | None:
 def _has_no_floor(finding: Finding) -> bool:
     """Return whether the loss falls below zero without end: everything grows then, and nothing that grows does that."""
     return finding.cause == "wrong_loss_sign" and HALFWAY in finding.evidence
+
+
+def _leaks(reshape: Finding, leak: Finding) -> bool:
+    """Return whether positions see later ones where a reshape mixes them, as of heads that are merged as they are."""
+    is_inside = not leak.site or f"{reshape.site}.".startswith(f"{leak.site}.")
+    return is_inside and reshape.rank == leak.rank and SEEN_EARLIER in leak.evidence
+
+
+def _waits(straggler: Finding, waiting: Finding) -> bool:
+    """Return whether it is the same rank: were all of them waiting for data, none would wait for another."""
+    return straggler.rank == waiting.rank
+
+
+#: Causes that explain another whichever of the two came first: both are told of the same code, or of the same time.
+_AT_ANY_TIME: Final = {("straggler", "dataloader_bound"): _waits, ("reshape_error", "data_leak"): _leaks}
 
 
 def _is_lost_connection(finding: Finding) -> bool:

@@ -20,7 +20,7 @@ from .more_padding import more_padding_has_no_effect
 from .padding import ignored_tokens_end_rows, masked_positions_have_no_effect, padding_is_not_scored
 from .places import answers_do_not_depend_on_the_row, future_begins_at_the_next_position, samples_differ
 from .random_answers import answers_are_repeatable
-from .reshaped_axes import PASSES, PERMUTES, RESHAPES, axes_are_not_exchanged_by_reshaping, is_meant
+from .reshaped_axes import PASSES, PERMUTES, RESHAPES, Reshape, axes_are_not_exchanged_by_reshaping, is_meant
 from .sequence_targets import CAUSAL, COPIED, targets_of_sequences
 from .shifted_labels import labels_belong_to_their_rows
 from .step_seen import LossSeen
@@ -125,8 +125,8 @@ def _of_its_functions(probe: ModelProbe) -> Iterator[CheckResult]:
     yield from (result for result in (clamped, repeated_writes_are_added_up(probe)) if result is not None)
 
 
-def _reshaped(calls: Iterable[Noted]) -> Iterator[tuple[torch.Size, torch.Size]]:
-    """Yield the shapes before and after each reshape, but for tensors that were permuted to be mixed by it."""
+def _reshaped(calls: Iterable[Noted]) -> Iterator[Reshape]:
+    """Yield each reshape, but for tensors that were permuted to be mixed by it."""
     permuted: dict[int, torch.Size] = {}
     for call in calls:
         if call.name in PERMUTES:
@@ -136,7 +136,7 @@ def _reshaped(calls: Iterable[Noted]) -> Iterator[tuple[torch.Size, torch.Size]]
         elif call.name in RESHAPES:
             original = permuted.get(id(call.given))
             if original is None or not is_meant(original, call.result.shape):
-                yield call.given.shape, call.result.shape
+                yield Reshape(call.given.shape, call.result.shape, call.module)
 
 
 def checks_of_a_trained_copy(probe: ModelProbe) -> list[CheckResult]:

@@ -16,7 +16,7 @@ from ..guard import Guard
 from .check_result import CheckResult
 from .function_mode import FunctionMode
 from .model_call import outputs_of
-from .reshaped_axes import RESHAPES, axes_are_not_exchanged_by_reshaping
+from .reshaped_axes import RESHAPES, Reshape, axes_are_not_exchanged_by_reshaping
 
 #: Functions between the outputs and the loss, elements of all tensors that are copied for them, and calls of models
 #: that are kept. Our choice.
@@ -95,7 +95,7 @@ class LossTape(FunctionMode):
         self._outputs: list[list[int]] = []
         self._roots: list[tuple[int, float]] = []
         self._elements = 0
-        self._shapes: list[tuple[torch.Size, torch.Size]] = []
+        self._shapes: list[Reshape] = []
         self._reason, self._is_paused = "", False
 
     # While the training runs ------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class LossTape(FunctionMode):
     ) -> None:
         """Note the call."""
         if getattr(function, "__name__", "") in RESHAPES and len(self._shapes) < _MOST_CALLS:
-            self._shapes.append((args[0].shape, result.shape))
+            self._shapes.append(Reshape(args[0].shape, result.shape))
         if noted[0] is not None and not (self._reason or self._is_paused):
             before, options_before = noted[0]
             self._note(function, before, options_before, result)

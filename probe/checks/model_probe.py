@@ -309,6 +309,10 @@ class ModelProbe:
         """Iterate over the copy's modules."""
         yield from self._copy.modules()
 
+    def named_modules(self) -> Iterator[tuple[str, torch.nn.Module]]:
+        """Iterate over the copy's modules with their names."""
+        yield from self._copy.named_modules()
+
     def _answer(self, call: ModelCall, *, with_gradients: bool = False, seed: int = 0) -> list[torch.Tensor]:
         began, began_own = time.perf_counter(), time.thread_time()
         call = call.replaced({})  # some models write what they compute into a dictionary that they are given

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, permutations
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from .check_result import CheckResult, broken, held
 
@@ -18,8 +18,16 @@ PASSES: Final = frozenset({"contiguous", "clone"})
 _FEWEST_AXES, _MOST_AXES = 2, 5
 
 
+class Reshape(NamedTuple):
+    """The shapes of a tensor before and after, and the name of the module that reshapes it; empty for the model."""
+
+    before: Sequence[int]
+    after: Sequence[int]
+    module: str = ""
+
+
 def axes_are_not_exchanged_by_reshaping(
-    shapes: Iterable[tuple[Sequence[int], Sequence[int]]], samples: set[int], subject: str = ""
+    reshapes: Iterable[Reshape], samples: set[int], subject: str = ""
 ) -> CheckResult:
     """Return whether tensors are reshaped so that axes seem exchanged while their elements are not.
 
@@ -29,18 +37,18 @@ def axes_are_not_exchanged_by_reshaping(
     is left out, and pairs of steps that are joined, `(T, C)` to `(T / 2, 2 C)` where `T` is `2 C`.
 
     Args:
-        shapes: Before and after each reshape.
+        reshapes: All of them, in order.
         samples: Sizes that a batch may have.
         subject: What reshapes; empty for a model.
     """
-    for before, after in shapes:
+    for before, after, module in reshapes:
         order = exchanged_axes(before, after, samples)
         if order is not None:
             words = (
                 f"a tensor {_shape(before)} is reshaped to {_shape(after)}, which its axes have in the order "
                 f"{_shape([before[axis] for axis in order])}: its elements stay in the order of {_shape(before)}"
             )
-            return broken(RESHAPED, _CLAIM, words, subject=subject, axes=float(len(before)))
+            return broken(RESHAPED, _CLAIM, words, subject=subject, axes=float(len(before))).at(module)
     return held(RESHAPED, _CLAIM, subject=subject)
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from mindscope.insight import RULES, root_causes
 from mindscope.insight.loss_levels import HALFWAY
 from mindscope.insight.recording import chain
@@ -16,6 +17,22 @@ def finding(cause, step, phase=1, severity="error", site="", position=0):
 
 def causes(*findings):
     return [item.cause for item in root_causes(findings)]
+
+
+@pytest.mark.parametrize(
+    ("site", "evidence", "roots"),
+    [
+        ("block.attn", {"first_output": 0.0}, ["reshape_error"]),
+        ("", {"first_output": 0.0}, ["reshape_error"]),
+        ("block.mlp", {"first_output": 0.0}, ["data_leak", "reshape_error"]),
+        # the targets are the input
+        ("block.attn", {"positions": 8.0}, ["data_leak", "reshape_error"]),
+    ],
+)
+def test_heads_that_are_merged_without_transposing_leak_the_future(site, evidence, roots):
+    leak = replace(finding("data_leak", 1, site=site), evidence=evidence)
+    merged = finding("reshape_error", 1, severity="warning", site="block.attn")
+    assert causes(leak, merged) == roots
 
 
 def test_what_is_not_finite_explains_everything_later():

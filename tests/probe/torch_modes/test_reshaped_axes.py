@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from mindscope.insight import diagnose
 from mindscope.probe.checks.reshaped_axes import exchanged_axes
 
 TRAINING = """
@@ -43,6 +44,51 @@ def test_places_of_a_picture(run_alike, places, outcome):
     assert told.get("reshapes_keep_the_order_of_axes") == outcome
     named = {one.cause for one in store.findings(found.id)}
     assert ("reshape_error" in named) == (outcome == "broken")
+
+
+HEADS = """
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project = nn.Linear(16, 48)
+    def forward(self, x):
+        q, k, v = self.project(x).view(len(x), 12, 3, 4, 4).permute(2, 0, 3, 1, 4)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return y.{merged}
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.place = nn.Embedding(9, 16), nn.Embedding(12, 16)
+        self.attention, self.head = Attention(), nn.Linear(16, 9)
+    def forward(self, tokens):
+        x = self.embed(tokens) + self.place.weight
+        return self.head(x + self.attention(x))
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+for step in range(30):
+    tokens = torch.randint(0, 9, (8, 13))
+    loss = functional.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+trained = [model]
+"""
+
+
+@pytest.mark.parametrize(
+    ("merged", "roots"),
+    [
+        ("contiguous().view(len(x), 12, 16)", ["reshape_error"]),
+        ("transpose(1, 2).reshape(len(x), 12, 16)", []),
+    ],
+)
+def test_heads_that_are_merged_as_they_are_leak_the_future(run_alike, merged, roots):
+    store, found, _ = run_alike(HEADS.replace("{merged}", merged))
+    told = diagnose(store, found.id)
+    assert [root.cause for root in told.root_causes if root.cause in ("reshape_error", "data_leak")] == roots
+    assert all(root.site == "attention" for root in told.root_causes if root.cause == "reshape_error")
+    assert [one.cause for one in told.findings if one.cause == "data_leak"] == ["data_leak"] * len(roots)
 
 
 SCRAMBLED = """
