@@ -152,6 +152,11 @@ class ModelIndex:
             self._matrices[key] = np.array([self.is_matrix(site) for site in sites], dtype=np.bool_)
         return self._matrices[key]
 
+    def flowing(self, sites: list[str]) -> NDArray[np.bool_]:
+        """`(sites,)` True where a gradient can reach a parameter: a frozen one may keep that of an earlier phase."""
+        frozen = {item.site for item in self.parameters.values() if not item.requires_grad and item.group is None}
+        return np.array([site not in frozen for site in sites], dtype=np.bool_)
+
     def is_expected_frozen(self, site: str) -> bool:
         """True when the run's configuration declares the site, or a module around it, as frozen on purpose."""
         parents = list(_ancestors(site))

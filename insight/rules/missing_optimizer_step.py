@@ -137,6 +137,18 @@ def _skip_window(lookahead: Lookahead, memory: _MissingOptimizerStepState) -> Sk
             {"one.weight gradient/l2_norm": (1.0,) * 8, "one.weight weight/mean": 0.1, "scalar/learning_rate": 0.0},
             _MODEL,
         ),
+        # frozen for a later phase, with the gradients that the earlier one has left
+        Recording(
+            {
+                "one.weight gradient/l2_norm": (1.0,) * 8,
+                "one.weight weight/mean": 0.1,
+                "one.weight update/l2_norm": 0.0,
+                "two.weight gradient/l2_norm": 0.0,
+                "two.weight weight/mean": 0.1,
+                "two.weight update/l2_norm": 0.1,
+            },
+            chain("one:Dense", "two:Dense", frozen=["one.weight"], not_stepped=["one.weight"]),
+        ),
         # a line search that has arrived
         Recording(
             {
@@ -325,7 +337,7 @@ def _has_arrived(norms: Floats, memory: _MissingOptimizerStepState) -> Mask:
 
 def _driven(context: StepContext, gradient: Table, weight: Table) -> Mask:
     """`(rows of weight,)` True for matrices that a finite gradient reached."""
-    matrices = context.model.matrices(weight.rows.sites) & weight.present
+    matrices = context.model.matrices(weight.rows.sites) & context.model.flowing(weight.rows.sites) & weight.present
     flows: Mask = gradient.column("l2_norm") > 0
     if not gradient.is_whole or gradient.holds_non_finite:
         flows &= gradient.present & ~gradient.non_finite

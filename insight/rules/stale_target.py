@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from ...storage import Event, Finding, OptimizerInfo
 from ..context.step_context import StepContext
@@ -15,6 +16,32 @@ _NEXT = "next_states_are_others"
 _BOOTSTRAP = "next_states_count_unless_an_episode_ends"
 _TWO = replace(_MODEL, optimizers=(OptimizerInfo("Adam"), OptimizerInfo("Adam")))
 _VALUE = Event("training_kind", 0, data={"name": "value"})
+
+
+#: What follows from what is known of a copy, and what to do; the last where nothing else is.
+_SAID: Final = {
+    "unasked": (
+        "no target is made of what it answers",
+        "ask the copy for the value of the next state, and the network for that of the state",
+    ),
+    "backwards": ("the trained network is pulled back", "exchange the arguments of the soft update"),
+    "astray": (
+        "what it answers is neither what the network says nor what it said before",
+        "average the copy with the network that it follows, not with itself",
+    ),
+    "hardly": (
+        "what it teaches is nearly what it was at the start",
+        "raise the rate of the moving average: 0.005, or a momentum of 0.99 to 0.996, for a run this short",
+    ),
+    "alike": (
+        "it is no target that stays while the network learns",
+        "copy the weights every few hundred steps only, or by a moving average with a small rate",
+    ),
+    "": (
+        "if it is to follow, nothing does that",
+        "call the update of the copy after each step of the optimizer; if it is a reference, do nothing",
+    ),
+}
 
 
 def _tried(words: str, *events: Event, **numbers: float) -> Recording:
@@ -40,6 +67,7 @@ _ALIKE = "as a step began, target was critic itself, at each of 3 looks"
     fires_on=(
         _tried("between two steps critic was moved by 0.01 of the way to target", backwards=0.01),
         _tried("teacher, which follows student, has gone 0.2% of its way so far", hardly=0.002),
+        _tried("k, which was q at first, has gone 6.0 times as far as that ever has", astray=6.0),
         _tried(_ALIKE, _VALUE, alike=1.0),
         _tried(_UNASKED, _VALUE, unasked=3.0),
         Recording(structure=_TWO, events=(refuting_event(_CHECK, "q_target has not moved", never=1.0),)),
@@ -62,14 +90,15 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
 
     The probe finds networks with the parameters of a trained one that no optimizer holds, and looks at both at steps 1,
     25, 200 and 1000. Moved the wrong way: the trained network is pulled to the copy, which stays, as where arguments of
-    a soft update are exchanged. Hardly moving: after 200 steps the copy has gone less than 2 % of its network's way, so
-    it still answers as at the start. In value learning, a copy that is the network itself whenever a step begins is no
-    target that stays (Mnih et al. 2015, "Human-level control"; Lillicrap et al. 2016, arXiv:1509.02971, section 3). A
-    copy that has never moved may be a reference that is meant to stay, and is a question; where actor and critic have
-    optimizers of their own, targets follow by an average in every step, and it is a warning, as in value learning where
-    it had not moved when the training ended. Nothing that follows is of
-    use if it is not called: in value learning, a copy that moves after its network and is never asked means that the
-    target comes from the network itself. Averaged weights that only an evaluation asks are nobody's mistake.
+    a soft update are exchanged. Gone astray: an average of what a network was goes no farther from the start than that
+    did, and the copy has gone three times as far, as where it is averaged with itself. Hardly moving: after 200 steps
+    the copy has gone less than 2 % of its network's way, so it still answers as at the start. In value learning, a copy
+    that is the network itself whenever a step begins is no target that stays (Mnih et al. 2015, "Human-level control";
+    Lillicrap et al. 2016, arXiv:1509.02971, section 3). A copy that has never moved may be a reference that is meant to
+    stay, and is a question; where actor and critic have optimizers of their own, targets follow by an average in every
+    step, and it is a warning, as in value learning where it had not moved when the training ended. Nothing that follows
+    is of use if it is not called: in value learning, a copy that moves after its network and is never asked means that
+    the target comes from the network itself. Averaged weights that only an evaluation asks are nobody's mistake.
 
     In reinforcement learning the probe also follows what networks answer without gradients to products with zeros and
     one other number. Where such a product is zero for two of three samples, the mask of episodes' ends is the wrong way
@@ -103,21 +132,8 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
         told = set(measured) if isinstance(measured, dict) else set[str]()
         if "unasked" in told and context.kind.name != "value":
             continue
-        if "unasked" in told:
-            words = "no target is made of what it answers"
-            advice = "ask the copy for the value of the next state, and the network for that of the state"
-        elif "backwards" in told:
-            words, advice = "the trained network is pulled back", "exchange the arguments of the soft update"
-        elif "hardly" in told:
-            words = "what it teaches is nearly what it was at the start"
-            advice = "raise the rate of the moving average: 0.005, or a momentum of 0.99 to 0.996, for a run this short"
-        elif "alike" in told:
-            words = "it is no target that stays while the network learns"
-            advice = "copy the weights every few hundred steps only, or by a moving average with a small rate"
-        else:
-            words = "if it is to follow, nothing does that"
-            advice = "call the update of the copy after each step of the optimizer; if it is a reference, do nothing"
-        is_sure = bool(told & {"backwards", "hardly"})
+        words, advice = next(said for known, said in _SAID.items() if known in told or not known)
+        is_sure = bool(told & {"backwards", "hardly", "astray"})
         is_sure |= bool(told & {"alike", "unasked"}) and context.kind.name == "value"
         is_sure |= "ended" in told and context.kind.name == "value"
         is_sure |= "never" in told and _has_averaged_targets(context)

@@ -227,8 +227,8 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
 
     From some step on: the loss rises within one step by 8 deviations and half of its progress and stays up, although
     every layer puts out what it usually does and the step before was ordinary. Inputs and weights have not changed
-    then, so the targets have, or the loss itself. Models that make their own targets by acting are left out; where the
-    loss has several terms, the rule asks.
+    then, so the targets have, or the loss itself. Models that make their own targets by acting are left out, and losses
+    that have been below zero; where the loss has several terms, the rule asks.
 
     Of sequences it is a fact if predictions and targets are flattened in another order, if a reshape stands for a
     transpose between the output and the loss, or if the targets are the tokens two or three positions later. Of a full
@@ -384,11 +384,11 @@ def _from_here(context: StepContext, memory: _UninformativeLabelsState, loss: fl
         yield _withdrawn(found, context, f"{found.explanation}; it is lower again by step {context.step}")
         memory.stepped = None
     memory.first = loss if isnan(memory.first) else memory.first
-    usual = memory.loss.value
+    usual, lowest = memory.loss.value, min(memory.recent.newest(_WINDOW), default=loss)
     progress = max(memory.first - usual, 0.1 * abs(memory.first))
     rises = memory.loss.update(loss) > _STRANGE and loss - usual > 0.5 * progress
     if rises and memory.above.length == 0 and table is not None:
-        memory.is_forward_usual = memory.last_step.is_ordinary and _is_usual(memory, table)
+        memory.is_forward_usual = lowest >= 0.0 and memory.last_step.is_ordinary and _is_usual(memory, table)
         memory.usual = usual
     length = memory.above.update(rises, context.step)
     if table is not None and not rises:

@@ -17,6 +17,9 @@ _NEAR: Final = 0.3
 #: Share of its network's way below which a copy that moves hardly does so: an average with the usual rate of 0.005 has
 #: gone 37 % of the way after 200 steps, one with 0.0001 has gone 1 %.
 _HARDLY: Final = 0.02
+#: How many times as far as its network ever did a copy has gone that does not follow it. Our choice: an average of what
+#: the network was goes no farther than that did.
+_FAR: Final = 3.0
 #: Relative distance that the network must have moved, so that anything can be told.
 _MOVED: Final = 1e-3
 #: Looks at which a copy must be the network itself, and the look from which it should have moved.
@@ -56,6 +59,7 @@ class CopyHistory:
         first_copy, first_network: Samples of their first look.
         calls: Looks at which the copy was called without gradients in the training.
         unasked: Looks at which it was not called at all.
+        farthest: How far the network had gone, at the look at which it was farthest.
         alike: Looks at which both were the same as the step began.
         pulled: Shares of the way by which the network was moved to the copy between two steps; 1 where it was put back.
     """
@@ -68,6 +72,7 @@ class CopyHistory:
     calls: int = 0
     unasked: int = 0
     alike: int = 0
+    farthest: float = 0.0
     has_parted: bool = False
     pulled: list[float] = field(default_factory=list)
 
@@ -95,6 +100,7 @@ class CopyHistory:
         way = float((network - self.first_network).norm())
         gone = float((copy - self.first_copy).norm())
         self.alike += bool(torch.equal(copy, network)) and is_called
+        self.farthest = max(self.farthest, way)
         share = pull_towards(before, network, copy)
         if gone == 0.0 and share is not None:
             self.pulled.append(share)
@@ -141,6 +147,12 @@ class CopyHistory:
         if self.looks >= _LATE and gone == 0.0:
             words = f"{self.copy}, a copy of {self.network}, has not moved since it was first seen"
             return broken(FOLLOWS, claim, words, subject=self.copy, never=1.0, **numbers)
+        if self.looks >= _LATE and gone > _FAR * self.farthest > 0.0:
+            words = (
+                f"{self.copy}, which was {self.network} at first, has gone {gone / self.farthest:.1f} times as far as "
+                f"that ever has: no average of what {self.network} was goes farther than it"
+            )
+            return broken(FOLLOWS, claim, words, subject=self.copy, astray=gone / self.farthest, **numbers)
         if self.looks >= _LATE and gone < _HARDLY * way:
             words = f"{self.copy}, which follows {self.network}, has gone {gone / way:.1%} of its way so far"
             return broken(FOLLOWS, claim, words, subject=self.copy, hardly=gone / way, **numbers)

@@ -48,6 +48,7 @@ class KindFacts:
         differentiates_input: Whether an output was differentiated with respect to the input, and that differentiated.
         differentiates_steps: Whether gradients of the parameters were differentiated themselves.
         is_entangled: Whether the loss of one optimizer reaches the parameters of another that has its own.
+        has_slow_critic: Whether the network that it reaches so has a copy that no optimizer holds.
         optimizers: How many there are.
         has_environment: Whether a package of environments or of their trainers is in use.
         same: Steps in a row that were given the very same tensors, whole ones.
@@ -74,6 +75,7 @@ class KindFacts:
     differentiates_input: bool = False
     differentiates_steps: bool = False
     is_entangled: bool = False
+    has_slow_critic: bool = False
     optimizers: int = 1
     has_environment: bool = False
     same: int = 0
@@ -114,8 +116,15 @@ def _of_reinforcement(facts: KindFacts) -> tuple[str, str] | None:
     if facts.losses & _OF_NUMBERS and (facts.takes_choices or acts_on_values):
         what = "picked entries of the output" if facts.takes_choices else "a model that acts between its steps"
         return "value", f"a loss of numbers is given {what}"
-    is_of_numbers = bool(facts.losses) and facts.losses <= _OF_NUMBERS and facts.judges and not facts.constants
-    if facts.is_entangled and is_of_numbers and not facts.target_is_input:
+    is_of_numbers = bool(facts.losses) and facts.losses <= _OF_NUMBERS and not facts.constants
+    if not (facts.is_entangled and is_of_numbers) or facts.target_is_input:
+        return None
+    if facts.has_slow_critic:
+        return (
+            "value",
+            "a loss reaches a network that a loss of its own fits to numbers, and of which a copy is kept",
+        )
+    if facts.judges:
         return "value", "a loss reaches a network that is fitted to one number for each sample by a loss of its own"
     return None
 

@@ -58,6 +58,7 @@ class Recorder:
         guard: Takes what we raise into the training.
         last_loss: The loss of the newest idle step.
         expects_activations: Whether the model calls hooks, so that a step without activations is a fault.
+        sees_first_weights: Whether nothing has trained the model before the first step.
         resume_points: Points of earlier runs, which the first step is compared with.
         note_resume_point: Records, with this reason, where the training stands.
         last_looks: Called as the training ends, with the error that ends it.
@@ -87,7 +88,7 @@ class Recorder:
         self.draft = Draft(self.open_rows, device_results)
         self.whole_tensors = whole = WholeTensors(current, device_results)
         self.refusal: Refusal = refusal_of(config.on_finding)
-        self.expects_activations = True
+        self.expects_activations = self.sees_first_weights = True
         self.resume_points: tuple[ResumePoint, ...] = ()
         self.note_resume_point: Callable[[str], None] = lambda _: None  # where no facts are recorded
         self.last_looks: list[Callable[[BaseException | None], None]] = []
@@ -153,7 +154,7 @@ class Recorder:
         if self._newest is not None or self.device_results.waiting:
             self.flush()
         current.is_open = True
-        if not current.has_recorded:
+        if self.sees_first_weights and not current.has_recorded:
             self.draft.events += initial_weights(self._step_of(view), current.micro_step, self.device_results)
         current.has_bad_gradient = False
         if self.due.plan.before or self.due.plan.after:

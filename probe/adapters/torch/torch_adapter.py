@@ -95,6 +95,7 @@ class TorchAdapter:
         expected: Optimizers that will probably step its parameters, besides whichever turns out to do so.
         listed: Modules whose parts are called instead of themselves.
         has_optimizer: Whether it is known that an optimizer holds parameters of the model; None where it is not.
+        joins_late: Whether the model has been trained for a while.
         is_called_unseen: Whether backward passes come without a forward that a hook has seen.
         unseen: Name of a class of a listed module whose `forward` the script calls itself; empty for none.
     """
@@ -110,6 +111,7 @@ class TorchAdapter:
         expected: tuple[torch.optim.Optimizer, ...] = (),
         listed: tuple[torch.nn.Module, ...] = (),
         has_optimizer: bool | None = None,
+        joins_late: bool = False,
         is_called_unseen: bool = False,
         unseen: str = "",
     ) -> None:
@@ -125,7 +127,7 @@ class TorchAdapter:
         self._optimizers = tuple(without_wrapper(optimizer) for optimizer in optimizers)
         self._expected = tuple(without_wrapper(optimizer) for optimizer in expected)
         self._module_sites = ModuleSites(model, listed=listed)
-        self._has_optimizer, self._unseen = has_optimizer, unseen
+        self._has_optimizer, self._unseen, self._joins_late = has_optimizer, unseen, joins_late
         self._is_called_unseen = is_called_unseen or self._module_sites.has_unseen_entrances()
         self._handles: list[HookHandle] = []
 
@@ -140,6 +142,7 @@ class TorchAdapter:
             SiteNotFound: A pattern of the configuration matches nothing.
         """
         self._recorder, module_sites, view = recorder, self._module_sites, self.view
+        recorder.sees_first_weights = not self._joins_late
         self._tell_what_is_scripted(recorder)
         recorder.device_results.device = DeviceQueue()
         self._check_refusal(recorder)
@@ -179,6 +182,7 @@ class TorchAdapter:
             is_called_unseen=self._is_called_unseen,
             guard=guard,
         )
+        self._resting.copied = training.kind.copied
         self._handles.append(self._turns_of(training))
         batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
         see_batch = batches.hook() if batches.is_wanted else None
@@ -307,7 +311,7 @@ class TorchAdapter:
     def _checks_of(self, recorder: Recorder) -> TorchChecks:
         sites, view = self._module_sites, self.view
         reached = ReachedParameters(self.model, lambda: view.optimizers)
-        resting = RestingNetworks(sites.modules, lambda: view.optimizers, recorder.guard)
+        self._resting = resting = RestingNetworks(sites.modules, lambda: view.optimizers, recorder.guard)
         recorder.last_looks.append(partial(resting.training_ends, recorder, len(OCCASIONS) + 1))
         return TorchChecks(sites, recorder, reached=reached, resting=resting)
 

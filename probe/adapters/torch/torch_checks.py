@@ -19,6 +19,7 @@ from ...checks.flow_checks import flow_is_invertible_as_said
 from ...checks.function_mode import FunctionMode
 from ...checks.input_scales import columns_have_one_scale, that_reach_a_layer
 from ...checks.judge_targets import TWO_SIDES, only_target
+from ...checks.loss_tape import tensors_in
 from ...checks.model_call import ModelCall, call_of, outputs_of
 from ...checks.model_probe import ModelProbe, NotAnswered, NotFinite
 from ...checks.padding import unpadded_rows_are_answered
@@ -55,8 +56,7 @@ ALL_CHECKS: Final = 2
 _MOST_NETWORKS, _MOST_COPIES, _MOST_OUTPUTS, _MOST_PASSES = 12, 4, 64, 4
 _NEVER: Final = 1 << 62
 #: Steps of which nothing may be seen before an occasion is given up.
-_MOST_MISSES: Final = 8
-_BEFORE_AND_BEGUN: Final = 2
+_MOST_MISSES, _BEFORE_AND_BEGUN = 8, 2
 
 
 class TorchChecks(SilentListener):
@@ -213,9 +213,8 @@ class TorchChecks(SilentListener):
 
     def entropy_returned(self, result: Any) -> None:
         """Keep the entropy of a distribution that the model has made."""
-        seen = self._mine()
-        if seen is not None and len(seen.entropies) < MOST_LOSSES and getattr(result, "requires_grad", False):
-            seen.entropies.append(result)
+        if getattr(result, "requires_grad", False) and (seen := self._mine()) is not None:
+            seen.entropies += [result][: MOST_LOSSES - len(seen.entropies)]
 
     def backward_begins(self, roots: Any) -> None:
         """Read the graph of the loss, and follow its gradient for the direction of a policy."""
@@ -254,6 +253,8 @@ class TorchChecks(SilentListener):
             self._calls.differentiated()
         if seen is not None and self._occasion < ALL_CHECKS and not is_transformed():
             with self.guard.quietly(), checking():
+                if create_graph and self._reached is not None:
+                    self._reached.derivative_asked(tensors_in(inputs))
                 seen.derivatives.asked(roots, inputs, has_graph=create_graph)
 
     def gradients_given(self, inputs: Any, gradients: Any) -> None:

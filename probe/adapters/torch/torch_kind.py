@@ -15,6 +15,7 @@ from ...aside import is_aside
 from ...facts.training_kind import KindFacts, recognised
 from ...recording.recorder import Recorder
 from .torch_learners import Learners
+from .torch_networks import parameter_ids
 from .torch_parameters import TorchView
 from .torch_patches import PatchedFunctions, report
 from .torch_tensors import is_remote
@@ -71,6 +72,7 @@ class TorchKind:
         self._told: TrainingKind | None = None
         self._inputs: list[Any] = []
         self._before: list[tuple[ref[Any], int]] = []
+        self._copied: list[ref[torch.nn.Module]] = []
         self._largest, self._asked = 0, 0
         self.is_looking = True
         self._early = EarlyCalls()
@@ -198,6 +200,18 @@ class TorchKind:
         if step >= _LAST:
             self.remove()
 
+    @_safely
+    def copied(self, network: torch.nn.Module) -> None:
+        """Note that the network has a copy which no optimizer holds."""
+        self._copied.append(ref(network))
+
+    def _is_entered(self, followed: ref[torch.nn.Module]) -> bool:
+        """Return whether the loss of one optimizer reaches the network, which another steps."""
+        network = followed()
+        mine = set[int]() if network is None else set(map(id, network.parameters()))
+        entered = [one for one in self._view.optimizers if id(one) in self._learners.entered]
+        return any(not mine.isdisjoint(parameter_ids(one)) for one in entered)
+
     def _frozen_share(self) -> float:
         """Return the share of elements that are frozen; of several optimizers each freezes the others' for a while."""
         held: set[int] = set()
@@ -220,7 +234,8 @@ class TorchKind:
     def _tell(self) -> None:
         facts = self._facts
         facts.optimizers = len(self._view.optimizers)
-        facts.is_entangled = self._learners.is_entangled
+        facts.is_entangled = bool(self._learners.entered)
+        facts.has_slow_critic |= any(map(self._is_entered, self._copied))
         facts.has_environment = any(name in sys.modules for name in _ENVIRONMENTS)
         facts.has_loader, facts.drawn = _seen.loaders > 0, set(_seen.drawn)
         if not facts.frozen_share:

@@ -46,7 +46,7 @@ class Learners:
     gradients were cleared. A single learner has none beside `loss`.
 
     Attributes:
-        is_entangled: Whether a pass of one learner has reached the parameters of another.
+        entered: Ids of the optimizers whose parameters a pass of another learner has reached.
         changed: Called when there are other learners than before.
         turned: Called at the end of a step with its number and the ids of the optimizers that stepped.
     """
@@ -63,7 +63,7 @@ class Learners:
         self._newest: frozenset[int] = frozenset()
         self._told: list[Json] = []
         self._reached: dict[int, set[int]] = {}
-        self.is_entangled = False
+        self.entered: set[int] = set()
         self.turned: Callable[[int, frozenset[int]], None] = lambda _step, _stepped: None
         self.changed: Callable[[], None] = lambda: None
 
@@ -153,11 +153,11 @@ class Learners:
     def _note_reach(self, groups: Mapping[tuple[int, ...], frozenset[int]]) -> None:
         """Note whether a pass of one learner has reached the parameters of another."""
         for passes, group in groups.items():
-            if self.is_entangled:
+            if self.entered:
                 break
             reached = set[int]().union(*(self._reached.get(number, set()) for number in passes)) - group
-            self.is_entangled = any(not reached.isdisjoint(other) for other in self._groups if other != group)
-            if self.is_entangled:
+            self.entered |= {one for other in self._groups if other != group for one in reached & other}
+            if self.entered:
                 self.changed()
         if len(self._reached) > _MOST_PASSES:
             self._reached.clear()

@@ -28,6 +28,7 @@ class ReachedParameters:
     def __init__(self, model: torch.nn.Module, optimizers: Callable[[], Iterable[Optimizer]]) -> None:
         self._model, self._optimizers = model, optimizers
         self._reached: dict[int, torch.Tensor] = {}
+        self._coordinates: set[int] = set()
         self._earlier, self._terms = ReachedLeaves(), LossTerms()
 
     def read(self, root: torch.Tensor) -> None:
@@ -37,6 +38,10 @@ class ReachedParameters:
         if len(steppers) > 1:
             groups = {key: number for number, one in enumerate(steppers) for key in parameter_ids(one)}
             self._terms.read(root, groups)
+
+    def derivative_asked(self, inputs: Iterable[torch.Tensor]) -> None:
+        """Take what a differentiable derivative is asked for: coordinates, as those of a boundary, need gradients."""
+        self._coordinates.update(map(id, inputs))
 
     def step_ends(self, *, is_first: bool) -> list[CheckResult]:
         """Return what the step tells: of leaves nothing at the first of the two."""
@@ -52,7 +57,7 @@ class ReachedParameters:
 
     def _told_of_leaves(self, *, is_first: bool) -> list[CheckResult]:
         reached, self._reached = self._reached, {}
-        outside = self._outside(reached)
+        outside, self._coordinates = self._outside(reached) - self._coordinates, set()
         if is_first:
             self._earlier.keep({key: reached[key] for key in outside})
             return []

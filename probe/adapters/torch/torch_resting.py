@@ -33,6 +33,9 @@ class RestingNetworks:
     Args:
         modules: The watched model's modules, by site.
         optimizers: The watched ones.
+
+    Attributes:
+        copied: Called with each network that has a copy which no optimizer holds.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class RestingNetworks:
         self._pairs: list[_Pair] | None = None
         self._others: list[_Other] = []
         self._handles: list[Any] = []
+        self.copied: Callable[[torch.nn.Module], None] = lambda _: None
 
     def arm(self, answered: Callable[[Any], None]) -> None:
         """Keep what the networks are as a step ends, and note whether the copies are called in the next one.
@@ -99,6 +103,7 @@ class RestingNetworks:
         others = [network for number, network in enumerate(resting) if number not in copies]
         self._note_others(others, is_resting=True)
         for copy, network in pairs[:_MOST_COPIES]:
+            self.copied(trained[network])
             yield _Pair(resting[copy], trained[network], names[id(resting[copy])], names[id(trained[network])])
 
     def _trained_before(

@@ -340,7 +340,9 @@ class TorchFinder:
         if not networks or self._followed_by is None:
             return
         trained = trained_with(next(iter(networks.values())), known)
-        adapter = TorchAdapter(trained.model, expected=trained.optimizers, listed=trained.listed, has_optimizer=True)
+        adapter = TorchAdapter(
+            trained.model, expected=trained.optimizers, listed=trained.listed, has_optimizer=True, joins_late=True
+        )
         self._followed_by(adapter)
         if self._later is not None:
             self._later.stop()

@@ -224,6 +224,8 @@ def test_the_configuration_has_the_last_word(tmp_path):
     [
         ({"judges": True}, "value"),  # a critic that is fitted, and an actor that it teaches
         ({"judges": True, "constants": {1.0}}, "adversarial"),  # a judge that is taught true and false
+        ({"has_slow_critic": True}, "value"),  # written out, so that nobody sees what its answers are compared with
+        ({"has_slow_critic": True, "losses": {"binary_cross_entropy"}}, "adversarial"),
         ({}, "adversarial"),
         ({"judges": True, "losses": {"mse_loss", "binary_cross_entropy"}}, "adversarial"),
     ],

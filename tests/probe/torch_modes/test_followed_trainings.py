@@ -85,8 +85,10 @@ def test_trainings_that_are_not_followed(tmp_path, rest):
 
 
 def test_of_many_trainings_the_first_ones_are_followed(tmp_path):
-    _, runs = _runs(tmp_path, "for other in others: fit(other, 60)")
+    store, runs = _runs(tmp_path, "for other in others: fit(other, 60)")
     assert [run.tags.get(AFTER, "") for run in runs] == ["", runs[0].id, runs[1].id]
+    # what a run that joins late sees first is trained already
+    assert [bool(store.events(run.id, kind="initial_weight")) for run in runs] == [True, False, False]
 
 
 def test_a_model_that_the_script_watches_itself_is_left_to_it(tmp_path):

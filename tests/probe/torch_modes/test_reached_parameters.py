@@ -54,3 +54,22 @@ def test_what_no_optimizer_holds_and_nothing_moves_is_told(run_alike, change, ow
     assert [one.data["subject"] for one in events if one.data["outcome"] == "broken"] == ([owner] if owner else [])
     named = {one.site for one in store.findings(found.id) if one.cause == "parameter_not_in_optimizer"}
     assert named == ({owner} if owner else set())
+
+
+def test_a_coordinate_that_a_derivative_is_asked_for_is_no_parameter(run_alike):
+    """The point of an initial condition needs a gradient, and no optimizer."""
+    store, found, _ = run_alike("""
+model = net(1, 8, 1)
+start = torch.zeros(1, 1, requires_grad=True)
+optimizer = torch.optim.Adam(model.parameters())
+for step in range(40):
+    value = model(start * 0.5)
+    slope, = torch.autograd.grad(value, start, torch.ones_like(value), create_graph=True)
+    loss = (value**2 + (slope - 1) ** 2).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+trained = [model]
+""")
+    assert not [one for one in store.findings(found.id) if one.cause == "parameter_not_in_optimizer"]
