@@ -182,7 +182,6 @@ class TorchAdapter:
             is_called_unseen=self._is_called_unseen,
             guard=guard,
         )
-        self._resting.copied = training.kind.copied
         self._handles.append(self._turns_of(training))
         batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
         see_batch = batches.hook() if batches.is_wanted else None
@@ -316,7 +315,7 @@ class TorchAdapter:
         return TorchChecks(sites, recorder, reached=reached, resting=resting)
 
     def _turns_of(self, training: TorchTraining) -> TurnChecks:
-        learners = training.learners
+        learners, self._resting.copied = training.learners, training.kind.copied
         turns = TurnChecks(self.model, self._module_sites, self._recorder, self._checks, self.view.optimizers, learners)
         learners.turned = turns.step_ends
         return turns
