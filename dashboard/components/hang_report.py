@@ -7,7 +7,7 @@ import dash
 from dash import Input, Output, html
 from dash.development.base_component import Component
 
-from ...insight.hangs.hang_report import HangReport, several
+from ...insight.hangs.hang_report import HangReport, call_words, several
 from ...insight.hangs.observation import hang_of_run
 from ...storage import Run
 from ..formatting import number
@@ -72,7 +72,9 @@ def hang_panel(report: HangReport, now: float) -> html.Section:
 
 def _table(report: HangReport) -> Component:
     """Build a row for each rank: whether it waits or is missing, in what, and its innermost lines."""
-    waiting = {one.rank: f"waits in {one.operation} of {one.group}, call {one.number}" for one in report.waiting}
+    waiting = {
+        one.rank: f"waits in {call_words(one.operation, one.group)}, call {one.number}" for one in report.waiting
+    }
     missing = {one.rank: one.words for one in report.missing}
     ranks = sorted({*waiting, *missing, *report.stacks})
     rows = [
