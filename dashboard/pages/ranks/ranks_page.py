@@ -198,7 +198,10 @@ def _connect_exchange(app: dash.Dash, reader: Reader) -> None:
 
 
 def _traffic_words(left_out: tuple[str, ...]) -> str:
-    words = "In a typical step, as ring algorithms would spread what each rank hands over among its group."
+    words = (
+        "In a typical step: what ranks send to each other, and what they hand to collectives, as ring algorithms would "
+        "spread it among the group."
+    )
     return f"{words} Left out: {', '.join(left_out)}, of which the other side is not recorded." if left_out else words
 
 
