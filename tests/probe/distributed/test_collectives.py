@@ -1,7 +1,10 @@
 """Every collective of torch.distributed, at once and asynchronously: what it gave and got, and that nothing changes."""
 
+import platform
+
 import pytest
 from mindscope.storage import open_store
+from mindscope.storage.ranks.topology import read_places
 
 from tests.probe.distributed.processes import run_in_ranks
 
@@ -89,3 +92,12 @@ def test_the_other_rank_has_the_same_messages_from_its_own_side(folder):
         (run,) = store.runs()
         sites = {site for layout in store.layouts(run.id, rank=1) for site in layout.sites}
     assert {"send/world:-1", "recv/world:-1", "isend/world:-1", "irecv/world:-1"} <= sites
+
+
+def test_each_rank_records_its_host_process_and_device(folder):
+    with open_store(folder / "runs") as store:
+        (run,) = store.runs()
+        places = [place.data for place in read_places(store, run.id, run.ranks).values()]
+    assert [(place["rank"], place["device"]) for place in places] == [(0, "cpu"), (1, "cpu")]
+    assert len({place["pid"] for place in places}) == 2
+    assert {place["node"] for place in places} == {platform.node()}
