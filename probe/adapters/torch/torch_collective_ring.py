@@ -23,7 +23,12 @@ _MOST_SHAPES: Final = 8
 #: Backends that match sends and receives by their order alone.
 _WITHOUT_TAGS: Final = frozenset({"nccl", "hccl", "xccl"})
 
+#: Arguments that tell both ends of a send or receive, and names of these that are kept.
+_ENDS: Final = ("dst", "src", "group_dst", "group_src", "tag")
+_MOST_NAMES: Final = 4096
+
 _group_names: dict[str, str] = {}
+_transfer_names: dict[tuple[object, ...], str] = {}
 
 
 def _give_up(_: BaseException) -> None:
@@ -81,6 +86,16 @@ def _note(operation: str, bound: Mapping[str, object], names: tuple[str, ...]) -
 
 def _ends_of(operation: str, group: str, bound: Mapping[str, object]) -> str:
     """Return the name under which both ends of a send or receive number their calls."""
+    key = (operation, group, *map(bound.get, _ENDS))
+    name = _transfer_names.get(key)
+    if name is None:
+        if len(_transfer_names) >= _MOST_NAMES:
+            _transfer_names.clear()
+        name = _transfer_names[key] = _new_name(operation, group, bound)
+    return name
+
+
+def _new_name(operation: str, group: str, bound: Mapping[str, object]) -> str:
     here, peer = distributed.get_rank(), peer_of(bound)
     tag = bound.get("tag", 0)
     tag = tag if isinstance(tag, int) and _matches_tags(bound.get("group")) else 0
