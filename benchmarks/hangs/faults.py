@@ -439,7 +439,7 @@ FAULTS = {
     "checkpoint barrier": Fault(checkpoint_barrier, ("mismatch", "extra")),
     "branch on local data": Fault(branch, ("mismatch", "extra", "shape")),
     "two groups": Fault(circle, ("deadlock", "order", "mismatch"), other_circle, are_all=True),
-    "receive without send": Fault(receive, ("mismatch", "deadlock", "user_code", "collective")),
+    "receive without send": Fault(receive, ("extra", "mismatch", "deadlock", "user_code", "collective")),
     "native code": Fault(native, ("silent",)),
     "child process": Fault(child, ("user_code",)),
     "early end": Fault(early_end, ("finished",)),

@@ -100,7 +100,8 @@ def _unusual(word: LastWord, waited: CollectiveCall, *, is_peer: bool) -> WrongT
         actual = made[at] if at < len(made) else None
         is_meant = usual[at][1] == waited.group if is_peer else actual == waited
         if is_meant:
-            return _deviation(word, step, usual, places, at)
+            is_open = actual is not None and actual.is_open
+            return _deviation(word, step, usual, places, at, is_open=is_open)
     return None
 
 
@@ -114,12 +115,15 @@ def _steps(word: LastWord) -> dict[int, list[CollectiveCall]]:
     return made
 
 
-def _deviation(word: LastWord, step: int, usual: Sequence[_Place], places: Sequence[_Place], at: int) -> WrongTransfer:
+def _deviation(
+    word: LastWord, step: int, usual: Sequence[_Place], places: Sequence[_Place], at: int, *, is_open: bool
+) -> WrongTransfer:
     due = usual[at]
     actual = places[at] if at < len(places) else None
     in_step, always = f"in step {step}", "in every other step"
     if actual is None or (actual in usual[at:] and due not in places[at:]):
-        words = f"has skipped {_at(due)} {in_step}, which it calls {always}{_or_too_early(due, actual)}"
+        words = f"has skipped {_at(due)} {in_step}, which it calls {always}"
+        words += _or_too_early(due, actual) if is_open else ""
         return WrongTransfer(word.rank, "skipped", words, step, *due[2:])
     kind, ends = _changed(due, actual)
     if kind is not None and ends is not None:

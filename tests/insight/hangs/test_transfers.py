@@ -95,6 +95,9 @@ def test_ranks_that_all_receive_first_are_a_deadlock() -> None:
     assert "one sends first" in found.advice
     later = report(8, rank0=STAGES[0], rank1=[("recv", 0), ("recv", 2)], rank2=[("recv", 1)])
     assert "or each of the two ranks receives before it sends" in later.words
+    received = report(8, rank0=STAGES[0], rank1=[("recv", 0), ("recv", 2), ("recv", 0)], rank2=[("recv", 1)])
+    assert received.kind == "skipped"
+    assert "receives before" not in received.words
 
 
 def test_stages_that_wait_for_one_that_works_are_no_hang() -> None:
