@@ -97,7 +97,7 @@ def work_history(store: Store, run: Run) -> WorkHistory | None:
     if len(run.ranks) < 2:
         return None
     events = store.events(run.id, rank=run.first_rank, kind="rank_times", limit=_EXCHANGES)
-    exchanged = [_exchanged(event) for event in events if number(event, "at") > 0]
+    exchanged = [exchanged_times(event) for event in events if number(event, "at") > 0]
     steps = [stack for stack in exchanged if stack is not None] or [*map(with_work, newest_stacks(store, run))]
     return _joined([stack for stack in steps if WORK in stack.scalars], len(run.ranks))
 
@@ -122,14 +122,14 @@ def _of_rollup(store: Store, run: Run) -> WorkHistory:
 def slowest_of(event: Event) -> tuple[int, float, float] | None:
     """Return who works longest by an exchange of times (event `rank_times`): the rank, by how many seconds it exceeds
     the others' median, and the length of a step; None where the event does not tell."""
-    stack = _exchanged(event)
+    stack = exchanged_times(event)
     if stack is None:
         return None
     _, rank, longest, usual, step_s = _row(stack)
     return rank, longest - usual, step_s
 
 
-def _exchanged(event: Event) -> RankStack | None:
+def exchanged_times(event: Event) -> RankStack | None:
     """Return the step of an exchange of times; None of one that does not tell the times of all ranks."""
     given = {name: np.array(numbers(event, name), dtype=np.float64) for name in (*_PHASES, "communication")}
     count = len(given["backward"])
@@ -141,16 +141,19 @@ def _exchanged(event: Event) -> RankStack | None:
     return with_work(RankStack(event.step, 0.0, np.arange(count), scalars=scalars))
 
 
-def newest_stacks(store: Store, run: Run, *, step: int | None = None, needs_all: bool = True) -> list[RankStack]:
+def newest_stacks(
+    store: Store, run: Run, *, step: int | None = None, needs_all: bool = True, most: int = _RECORDS
+) -> list[RankStack]:
     """Return the newest steps that all ranks have recorded, oldest first, or the one step.
 
     Of many ranks fewer steps are read, so that the records stay within 2,048.
 
     Args:
         needs_all: Whether a step is left out that one of the ranks has not recorded.
+        most: Steps that are read at most.
     """
     by_step: dict[tuple[int, int], dict[int, StepRecord]] = {}
-    limit = max(_RECORDS // max(len(run.ranks), 1), 1)
+    limit = min(max(_RECORDS // max(len(run.ranks), 1), 1), most)
     for rank in run.ranks:
         try:
             records = store.replay(run.id, rank=rank, first=step, last=step, limit=limit)

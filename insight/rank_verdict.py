@@ -63,7 +63,7 @@ def rank_verdict(store: Store, run: Run) -> RankVerdict:
     told = [_of_finding(one) for one in sorted(findings, key=_gravity) if one.cause != "straggler" or slow.rank is None]
     sentences = [*told, *([slow] if slow.rank is not None or not told else [])]
     sentences.sort(key=lambda one: (one.tone != "bad", one is not slow))
-    strange = outlying(_outliers(store, run), topology)
+    strange = outlying(rank_outliers(store, run), topology)
     first, *further = sentences + strange if sentences[0].tone in ("bad", "watch") else strange + sentences
     return replace(first, further=tuple(dict.fromkeys(one.sentence for one in further)))
 
@@ -158,7 +158,8 @@ def duration_words(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms"
 
 
-def _outliers(store: Store, run: Run) -> tuple[Event, ...]:
+def rank_outliers(store: Store, run: Run) -> tuple[Event, ...]:
+    """Return the newest events of ranks whose values stand out; none without a roll-up."""
     try:
         return store.events(run.id, rank=ALL_RANKS, kind=OUTLIER, limit=100)
     except RunNotFound:

@@ -145,7 +145,7 @@ def begin(
             tags=dict(tags or {}),
             host=environment(),
         )
-        _record_place(writer, rank)
+        _record_place(writer, rank, getattr(adapter, "device", ""))
         if dump is not None:
             monitor.dump_to(blobs_of(store.url, writer.run.id, dump.folder), dump)
         control_channel = store.control_channel(writer.run.id)
@@ -186,11 +186,11 @@ def _beat(
     monitor.beat(last_words, communication, None if judge is None else judge(store.url, run))
 
 
-def _record_place(writer: RunWriter, rank: int) -> None:
-    """Record where this rank is among several."""
+def _record_place(writer: RunWriter, rank: int, device: str) -> None:
+    """Record where this rank is among several, and the device that its model is on."""
     here = process_rank()
     if here.size > 1 and here.rank == rank:
-        writer.write_events([place_event(rank, here.size, here.local_rank, dict(here.groups))])
+        writer.write_events([place_event(rank, here.size, here.local_rank, dict(here.groups), device)])
 
 
 def _dump_of(config: Config) -> Dump | None:

@@ -48,7 +48,7 @@ class CollectiveCall:
     Args:
         number: Among the calls of the group, from 0; of `send` and `recv`, among those from one rank to another.
         operation: `all_reduce`, `barrier`.
-        group: Name of the process group.
+        group: Name of the process group; of `send` and `recv`, of both ends (`storage/transfers.py`).
         sizes: Shapes of the inputs, or of the outputs where there is no input.
         dtype: Of the first tensor.
         detail: What else all ranks must agree on: `sum`, `src=0`.
@@ -201,8 +201,9 @@ class LastWord:
         """The collective whose error has ended the training; None if it ended in another way."""
         if self.phase != "failed":
             return None
-        if self.calls and self.calls[-1].state == "failed":
-            return self.calls[-1]
+        last = next((call for call in reversed(self.calls) if call.state != "enqueued"), None)
+        if last is not None and last.state == "failed":
+            return last
         if self.native and is_of_backend(self.error):  # as of DDP's reducer, which no wrapper sees
             return replace(self.native[-1], state="failed", ended_at=self.at)
         return None

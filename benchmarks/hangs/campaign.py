@@ -69,9 +69,14 @@ class Outcome:
 
 
 def cases(sizes: Sequence[int], seed: int) -> list[tuple[str, int, int]]:
-    """Return (fault, ranks, culprit): every fault at every size, in an order and with culprits of this seed."""
+    """Return (fault, ranks, culprit): each fault at every size that can have it, in an order of this seed."""
     rng = random.Random(seed)
-    found = [(name, size, rng.randrange(1, size)) for size in sizes for name in FAULTS]
+    found = [
+        (name, size, rng.randrange(1, size))
+        for size in sizes
+        for name, fault in FAULTS.items()
+        if size >= fault.least_ranks
+    ]
     rng.shuffle(found)
     return found
 

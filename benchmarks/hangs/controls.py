@@ -52,5 +52,9 @@ CONTROLS = {
     "evaluation in one rank": Control({"size": 2, "pause": evaluates, "steps": 200}, 45.0),
     "checkpoint in one rank": Control({"size": 2, "pause": writes_checkpoint, "steps": 200}, 45.0),
     "evaluation in one rank, DDP": Control({"size": 4, "pause": evaluates, "steps": 200, "is_ddp": True}, 45.0),
+    "a pipeline": Control({"size": 4, "is_pipeline": True, "steps": 400}, 40.0),
+    "work in one stage of a pipeline": Control(
+        {"size": 4, "is_pipeline": True, "pause": evaluates, "steps": 200}, 45.0
+    ),
     "a short pause": Control({"size": 4, "pause": sleeps_shortly, "steps": 200}, 30.0),
 }

@@ -66,6 +66,69 @@ class Step:
         distributed.all_gather(parts, torch.full((2,), float(self.rank)))
 
 
+@dataclass
+class PipelineStep(Step):
+    """The communication of one stage of a pipeline: activations go from the last rank to the first, gradients back.
+
+    Args:
+        receiver: The rank that activations go to; None for the stage behind this one.
+        tag: Of the activations that this rank sends.
+        sends_edge: Whether this rank sends its edge in a batch, as it does with its neighbours.
+    """
+
+    receiver: int | None = None
+    tag: int = 0
+    sends_edge: bool = True
+
+    def communicate(self, loss: Tensor) -> None:
+        """Pass two micro-batches on, their gradients back and edges to the neighbours, and sum the loss."""
+        for _ in range(2):
+            self.take_activations()
+            self.give_activations()
+        for _ in range(2):
+            self.take_gradients()
+            self.give_gradients()
+        self.exchange_edges()
+        self.reduce_loss(loss)
+
+    @property
+    def has_next(self) -> bool:
+        """Whether there is a rank above, which activations come from."""
+        return self.rank + 1 < distributed.get_world_size()
+
+    def take_activations(self) -> None:
+        """Receive them from the rank above."""
+        if self.has_next:
+            distributed.recv(torch.zeros(16), self.rank + 1)
+
+    def give_activations(self) -> None:
+        """Send them to the rank below."""
+        if self.rank:
+            to = self.rank - 1 if self.receiver is None else self.receiver
+            distributed.send(torch.ones(16), to, tag=self.tag)
+
+    def take_gradients(self) -> None:
+        """Receive them from the rank below."""
+        if self.rank:
+            distributed.irecv(torch.zeros(8), self.rank - 1).wait()
+
+    def give_gradients(self) -> None:
+        """Send them to the rank above."""
+        if self.has_next:
+            distributed.isend(torch.ones(8), self.rank + 1).wait()
+
+    def exchange_edges(self) -> None:
+        """Give the ranks above and below an edge each, and take theirs, in one batch."""
+        operations = []
+        for peer in (self.rank - 1, self.rank + 1):
+            if 0 <= peer < distributed.get_world_size():
+                if self.sends_edge or peer > self.rank:
+                    operations.append(distributed.P2POp(distributed.isend, torch.ones(4), peer))
+                operations.append(distributed.P2POp(distributed.irecv, torch.zeros(4), peer))
+        for work in distributed.batch_isend_irecv(operations):
+            work.wait()
+
+
 def skipped(step: Step, loss: Tensor) -> None:
     """One rank leaves the reduction of the loss out."""
     step.reduce_gradient()
@@ -276,6 +339,57 @@ def nowhere(step: Step) -> None:
     """The training ends, and its process goes on."""
 
 
+def missing_send(step: Step, loss: Tensor) -> None:
+    """One stage does not pass its activations on."""
+    assert isinstance(step, PipelineStep)
+    step.take_activations()
+    step.take_gradients()
+    step.give_gradients()
+
+
+def missing_batched_send(step: Step, loss: Tensor) -> None:
+    """One stage leaves a send out of its batch."""
+    assert isinstance(step, PipelineStep)
+    step.sends_edge = False
+    step.communicate(loss)
+
+
+def wrong_destination(step: Step, loss: Tensor) -> None:
+    """One stage sends its activations to a rank that does not receive them."""
+    assert isinstance(step, PipelineStep)
+    step.receiver = (step.rank + 1) % distributed.get_world_size()
+    step.communicate(loss)
+
+
+def wrong_tag(step: Step, loss: Tensor) -> None:
+    """One stage sends its activations with another tag than the next one receives."""
+    assert isinstance(step, PipelineStep)
+    step.tag = 5
+    step.communicate(loss)
+
+
+def receives_first(step: Step, loss: Tensor) -> None:
+    """One stage receives before it sends, as the next one does."""
+    assert isinstance(step, PipelineStep)
+    step.take_activations()
+    step.take_gradients()
+    step.give_activations()
+
+
+def dead_stage(step: Step, loss: Tensor) -> None:
+    """One stage dies between what it receives and what it sends."""
+    assert isinstance(step, PipelineStep)
+    step.take_activations()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def sleeping_stage(step: Step, loss: Tensor) -> None:
+    """One stage sleeps before it sends."""
+    assert isinstance(step, PipelineStep)
+    step.take_activations()
+    time.sleep(_FOR_EVER_S)
+
+
 @dataclass(frozen=True)
 class Fault:
     """A fault and what a report may say of it.
@@ -288,6 +402,8 @@ class Fault:
         uses_ddp: Whether the gradient is reduced by DDP, in its backward pass.
         is_before: Whether it happens before the forward pass rather than before the backward.
         behind: What all ranks do behind their last step; None if the steps do not end.
+        is_pipeline: Whether the ranks are stages of a pipeline.
+        least_ranks: Fewer cannot do it.
     """
 
     act: Callable[[Step, Tensor], None]
@@ -297,6 +413,8 @@ class Fault:
     uses_ddp: bool = False
     is_before: bool = False
     behind: Callable[[Step], None] | None = None
+    is_pipeline: bool = False
+    least_ranks: int = 2
 
 
 _ORDER = ("skipped", "order")
@@ -321,7 +439,7 @@ FAULTS = {
     "checkpoint barrier": Fault(checkpoint_barrier, ("mismatch", "extra")),
     "branch on local data": Fault(branch, ("mismatch", "extra", "shape")),
     "two groups": Fault(circle, ("deadlock", "order", "mismatch"), other_circle, are_all=True),
-    "receive without send": Fault(receive, ("mismatch", "deadlock", "user_code", "collective")),
+    "receive without send": Fault(receive, ("extra", "mismatch", "deadlock", "user_code", "collective")),
     "native code": Fault(native, ("silent",)),
     "child process": Fault(child, ("user_code",)),
     "early end": Fault(early_end, ("finished",)),
@@ -333,4 +451,11 @@ FAULTS = {
     "step left out, validation, DDP": Fault(
         skipped_step, ("skipped",), uses_ddp=True, is_before=True, behind=in_validation
     ),
+    "missing send": Fault(missing_send, ("skipped",), is_pipeline=True),
+    "missing send, batch": Fault(missing_batched_send, ("skipped",), is_pipeline=True),
+    "wrong destination": Fault(wrong_destination, ("peer",), is_pipeline=True, least_ranks=3),
+    "wrong tag": Fault(wrong_tag, ("tag",), is_pipeline=True),
+    "both receive first": Fault(receives_first, ("skipped", "reordered"), is_pipeline=True),
+    "dead stage": Fault(dead_stage, ("dead",), is_pipeline=True),
+    "sleeping stage": Fault(sleeping_stage, ("sleep",), is_pipeline=True),
 }

@@ -15,7 +15,7 @@ import torch.distributed as distributed
 from mindscope.watching import watch
 from torch.utils.data import DataLoader, TensorDataset
 
-from .faults import Fault, SkipStep, Step
+from .faults import Fault, PipelineStep, SkipStep, Step
 
 #: Each step sleeps so long: steps of a real training take some time.
 _STEP_S = 0.02
@@ -35,6 +35,7 @@ class Job:
         steps: How many steps there are.
         pause: What a healthy rank 1 does instead, at this step: something slow.
         is_ddp: Whether DDP reduces the gradients, also without a fault.
+        is_pipeline: Whether the ranks are stages of a pipeline, also without a fault.
     """
 
     folder: Path
@@ -46,6 +47,12 @@ class Job:
     pause: Callable[[Step], None] | None = None
     is_watched: bool = True
     is_ddp: bool = False
+    is_pipeline: bool = False
+
+    @property
+    def kind_of_step(self) -> type[Step]:
+        """How the ranks communicate."""
+        return PipelineStep if self.is_pipeline or (self.fault is not None and self.fault.is_pipeline) else Step
 
     @property
     def uses_ddp(self) -> bool:
@@ -90,7 +97,7 @@ def _train(job: Job, rank: int) -> None:
     steps = job.steps if behind is None else 2 * job.at
     for number, (x,) in enumerate(DataLoader(TensorDataset(torch.randn(steps, 16, 8)), batch_size=None)):
         time.sleep(_STEP_S)
-        step = Step(rank, number, model, job.folder, groups)
+        step = job.kind_of_step(rank, number, model, job.folder, groups)
         try:
             _train_step(job, step, x, optimizer)
         except SkipStep:
@@ -134,7 +141,7 @@ def _communicate(job: Job, rank: int, step: Step, loss: torch.Tensor) -> None:
         _happen(job)
         job.fault.act(step, loss)
     else:
-        (job.fault.others or Step.communicate)(step, loss)
+        (job.fault.others or job.kind_of_step.communicate)(step, loss)
 
 
 def _happen(job: Job) -> None:

@@ -7,18 +7,16 @@ import dash
 from dash import Input, Output, html
 from dash.development.base_component import Component
 
-from ...insight.hangs.hang_report import HangReport, several
-from ...insight.hangs.observation import hang_of_run
+from ...insight.hangs.hang_report import HangReport, call_words, several
 from ...storage import Run
 from ..formatting import number
+from ..queries.rank_cells import hang_now
 from ..queries.reader import Reader
 from .page_parts import panel
 
 __all__ = ["connect_hang_report", "hang_section"]
 
 _PLACE: Final = "ranks-hang"
-#: Seconds for which a report is shown to all viewers: to look at processes costs half a second.
-_KEPT_S: Final = 2.0
 _MOST_ROWS: Final = 64
 _TITLES: Final = {"hang": "Hang", "failed": "A collective failed", "slow": "Waiting, no hang"}
 
@@ -44,9 +42,7 @@ def connect_hang_report(app: dash.Dash, reader: Reader, *, run: str, tick: str) 
 def _shown(reader: Reader, run: Run) -> list[Component]:
     if len(run.ranks) < 2:
         return []
-    report = reader.shared(
-        ("hang", run.id, run.state), lambda: reader.read(lambda store: hang_of_run(store, run.id)[0]), for_s=_KEPT_S
-    )
+    report, _ = hang_now(reader, run)
     return [] if report.state == "none" else [hang_panel(report, time.time())]
 
 
@@ -72,7 +68,9 @@ def hang_panel(report: HangReport, now: float) -> html.Section:
 
 def _table(report: HangReport) -> Component:
     """Build a row for each rank: whether it waits or is missing, in what, and its innermost lines."""
-    waiting = {one.rank: f"waits in {one.operation} of {one.group}, call {one.number}" for one in report.waiting}
+    waiting = {
+        one.rank: f"waits in {call_words(one.operation, one.group)}, call {one.number}" for one in report.waiting
+    }
     missing = {one.rank: one.words for one in report.missing}
     ranks = sorted({*waiting, *missing, *report.stacks})
     rows = [

@@ -11,6 +11,7 @@ from ...insight.rank_times import newest_stacks
 from ...storage import Run
 from ...storage.ranks.rank_stack import RankStack
 from ...storage.ranks.topology import Topology
+from ...storage.transfers import is_send, offset_of
 from .reader import Reader
 
 Floats = NDArray[np.float64]
@@ -119,6 +120,10 @@ def _moments(
     now = np.zeros(len(stack.ranks))
     found = []
     for site, call, wait, whole in calls:
+        if (offset := offset_of(site)) is not None:
+            found.append(_transfer_moment(site, call, wait, whole, now + gap, stack.ranks, offset))
+            now = np.where(np.isfinite(found[-1].ended_s), found[-1].ended_s, now)
+            continue
         of_rank = _groups(site, stack, topology)
         members = dict(zip(*np.unique(topology.group(site.partition("/")[2]), return_counts=True), strict=True))
         arrived, met = np.full(len(now), np.nan), np.full(len(now), np.nan)
@@ -136,6 +141,22 @@ def _moments(
         now = np.where(np.isfinite(ended), ended, now)
         found.append(CollectiveMoment(site, call, arrived, met, ended, cause))
     return found
+
+
+def _transfer_moment(
+    site: str, call: int, wait: Floats, whole: Floats, arrived: Floats, ranks: NDArray[np.int64], offset: int
+) -> CollectiveMoment:
+    """Return a send or receive of each rank, which waits for its peer alone.
+
+    Args:
+        arrived: When each rank comes to it, at the earliest.
+    """
+    is_there = np.isfinite(wait)
+    place = {rank: at for at, rank in enumerate(ranks.tolist())}
+    peers = np.array([place.get(rank + offset, -2) for rank in ranks.tolist()], dtype=np.int64)
+    arrived = np.where(is_there, arrived, np.nan)
+    met = arrived + wait
+    return CollectiveMoment(site, call, arrived, met, met + (whole - wait), np.where(is_there, peers, -1))
 
 
 def _groups(site: str, stack: RankStack, topology: Topology) -> NDArray[np.int64]:
@@ -169,15 +190,29 @@ class Traffic:
         names: Of the rows and columns: ranks, or groups of them.
         sent_bytes: `(from, to)`.
         left_out: Operations of which it is not recorded who gives to whom.
+        waits_s: `(from, to)`, how long sends and receives waited for each other; 0 for collectives.
     """
 
     names: tuple[str, ...]
     sent_bytes: Floats
     left_out: tuple[str, ...]
+    waits_s: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moved:
+    """What ranks hand to one collective in a step, or send to one peer; each `(ranks,)`, NaN for ranks that do not.
+
+    Args:
+        waits_s: How long they wait in it.
+    """
+
+    size_bytes: Floats
+    waits_s: Floats
 
 
 def traffic(
-    moved: dict[str, Floats],
+    moved: Mapping[str, Moved],
     rows: NDArray[np.int64],
     names: tuple[str, ...],
     topology: Topology,
@@ -186,26 +221,66 @@ def traffic(
     """Return who gives how much to whom.
 
     Args:
-        moved: Bytes `(ranks,)` that each rank hands to each collective in a step, by site; NaN for ranks that do not.
+        moved: By site.
         rows: `(ranks,)`, the row of each rank.
         ranks: Whose values these are.
     """
-    sent, left_out = np.zeros((len(names), len(names))), []
+    sent, waits, left_out = np.zeros((len(names), len(names))), np.zeros((len(names), len(names))), []
     for site, given in moved.items():
         operation, _, name = site.partition("/")
-        if operation not in _SHARES:
+        if (offset := offset_of(site)) is not None:
+            _add_transfers(sent, waits, given, rows, ranks, offset, sends=is_send(operation))
+        elif operation in _SHARES:
+            _add_collective(sent, _SHARES[operation], given.size_bytes, rows, _group_of(name, topology, ranks))
+        else:
             left_out.append(operation)
-            continue
-        groups = topology.group(name)
-        of_rank = groups[ranks] if len(groups) > int(ranks.max(initial=-1)) else np.zeros(len(ranks), dtype=np.int64)
-        inside = np.isfinite(given) & (of_rank >= 0) & (rows >= 0)
-        group, row = of_rank[inside], rows[inside]
-        size = np.bincount(group)
-        each = given[inside] * np.array([_SHARES[operation](max(int(n), 1)) for n in size])[group]
-        shape = (len(size), len(names))
-        gives, members = np.zeros(shape), np.zeros(shape)
-        np.add.at(gives, (group, row), each)
-        np.add.at(members, (group, row), 1.0)
-        sent += gives.T @ members
-        np.subtract.at(sent, (row, row), each)  # nobody gives to itself
-    return Traffic(names, np.maximum(sent, 0.0), tuple(dict.fromkeys(left_out)))
+    return Traffic(names, np.maximum(sent, 0.0), tuple(dict.fromkeys(left_out)), waits)
+
+
+def _group_of(name: str, topology: Topology, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+    groups = topology.group(name)
+    return groups[ranks] if len(groups) > int(ranks.max(initial=-1)) else np.zeros(len(ranks), dtype=np.int64)
+
+
+def _add_transfers(
+    sent: Floats,
+    waits: Floats,
+    given: Moved,
+    rows: NDArray[np.int64],
+    ranks: NDArray[np.int64],
+    offset: int,
+    *,
+    sends: bool,
+) -> None:
+    """Add what ranks send to the rank so far away, or how long they wait for what it sends."""
+    place = np.full(int(ranks.max(initial=0)) + 1, -1, dtype=np.int64)
+    place[ranks] = np.arange(len(ranks))
+    peers = ranks + offset
+    known = (peers >= 0) & (peers < len(place)) & (rows >= 0) & np.isfinite(given.size_bytes)
+    at = np.flatnonzero(known)
+    at = at[(place[peers[at]] >= 0) & (rows[place[peers[at]]] >= 0)]
+    here, there = rows[at], rows[place[peers[at]]]
+    pair = (here, there) if sends else (there, here)
+    if sends:
+        np.add.at(sent, pair, given.size_bytes[at])
+    np.add.at(waits, pair, np.nan_to_num(given.waits_s[at]))
+
+
+def _add_collective(
+    sent: Floats,
+    share: Callable[[int], float],
+    given: Floats,
+    rows: NDArray[np.int64],
+    of_rank: NDArray[np.int64],
+) -> None:
+    """Add what the ranks of each group give to each other, as a ring algorithm spreads it."""
+    inside = np.isfinite(given) & (of_rank >= 0) & (rows >= 0)
+    group, row = of_rank[inside], rows[inside]
+    size = np.bincount(group)
+    each = given[inside] * np.array([share(max(int(n), 1)) for n in size])[group]
+    shape = (len(size), len(sent))
+    gives, members = np.zeros(shape), np.zeros(shape)
+    np.add.at(gives, (group, row), each)
+    np.add.at(members, (group, row), 1.0)
+    sent += gives.T @ members
+    np.subtract.at(sent, (row, row), each)  # nobody gives to itself

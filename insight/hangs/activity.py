@@ -8,7 +8,7 @@ from typing import Final, Literal
 from ...storage.code_places import is_library
 from ...storage.last_words import CollectiveCall, LastWord, ThreadStack
 from ...storage.process import ProcessState
-from .hang_report import group_words
+from .hang_report import call_words, group_words
 
 __all__ = ["Activity", "Observed", "activity_of", "place", "user_frame"]
 
@@ -143,7 +143,7 @@ def _at_work(word: LastWord) -> Activity:
     is_busy = word.processor >= _WORKS or word.read_write >= _MOVES
     if (call := word.open_call) is not None:
         where, group = place(call.file, call.line), group_words(call.group, word.groups.get(call.group, ()))
-        return _activity(word, "collective", f"waits in {call.operation} of {group} at {where}", call=call)
+        return _activity(word, "collective", f"waits in {call_words(call.operation, group)} at {where}", call=call)
     main = word.main_thread
     if main is None:
         if word.stalled_s < SILENT_S or not word.calls:

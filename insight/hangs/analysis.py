@@ -9,6 +9,8 @@
 5. Then calls that only seem to agree, from lines that do not belong together.
 6. Then who has not come: ranks that have not reached the call with this number, and what they do instead; those that
    themselves wait for a third are followed to the end of the chain, or to a circle.
+7. Sends and receives have two ends alone (`transfers.py`): where one has not come, the rank that left its usual order
+   is the culprit, unless whoever has not come works.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,13 +19,15 @@ from typing import Final, get_args
 
 from ...storage.code_places import is_library
 from ...storage.last_words import CollectiveCall, LastWord, longest_wait_s
+from ...storage.transfers import transfer_of
 from .activity import Activity, Observed, activity_of, place, user_frame
 from .ended_inside import ended_inside, ended_with_the_job, has_crashed
-from .hang_report import ADVICE, HangReport, MissingRank, WaitingRank, group_words, several, stack_lines
+from .hang_report import ADVICE, HangReport, MissingRank, WaitingRank, call_words, group_words, several, stack_lines
 from .order import BY_TORCH, Difference, DifferenceKind, Sequences, first_difference
 from .recorder_calls import as_recorded, entries, waiting_call
 from .rhythm import left_out
 from .skipped_step import skipped_step
+from .transfers import WrongTransfer, near_misses, wrong_transfers
 
 __all__ = ["analyse"]
 
@@ -96,12 +100,14 @@ def _scene(
         if call is not None:
             waits[rank], is_native = call, is_native or native
     if is_native:  # the recorder and the wrappers count differently: all ranks are told from the recorder
-        waits = {rank: as_recorded(words[rank], call) for rank, call in waits.items()}
+        waits = {
+            rank: call if transfer_of(call.group) else as_recorded(words[rank], call) for rank, call in waits.items()
+        }
     members: dict[str, tuple[int, ...]] = {}
     calls: dict[str, dict[int, dict[int, CollectiveCall]]] = {}
     for rank, word in words.items():
         members.update(word.groups)
-        for call in entries(word) if is_native else word.calls:
+        for call in _told(word) if is_native else word.calls:
             calls.setdefault(call.group, {}).setdefault(rank, {})[call.number] = call
     for rank, call in waits.items():  # the recorder does not tell the line
         own = calls.get(call.group, {}).get(rank, {})
@@ -111,6 +117,11 @@ def _scene(
         waits[rank] = call
         calls.setdefault(call.group, {}).setdefault(rank, {})[call.number] = call
     return _Scene(words, now, activities, waits, members, calls)
+
+
+def _told(word: LastWord) -> list[CollectiveCall]:
+    """Return the calls as the native recorder counts them, and the sends and receives, of which it does not tell."""
+    return [*entries(word), *(call for call in word.calls if transfer_of(call.group))]
 
 
 def _nobody_waits(scene: _Scene) -> HangReport:
@@ -172,7 +183,7 @@ def _culprits(scene: _Scene) -> tuple[tuple[MissingRank, ...], str]:
 def _first_culprits(scene: _Scene) -> tuple[tuple[MissingRank, ...], str]:
     """Return who is to be looked at by the calls and by what the ranks do."""
     groups = {call.group for call in scene.waits.values()}
-    concerned = {*scene.waits, *(rank for name in groups for rank in scene.members.get(name, tuple(scene.words)))}
+    concerned = {*scene.waits, *(rank for name in groups for rank in _members(scene, name))}
     if (skipped := left_out(scene.words, groups)) is not None:
         _, file, line = skipped.missing
         words = replace(skipped, group=_named(scene, skipped.group)).words
@@ -193,7 +204,7 @@ def _first_culprits(scene: _Scene) -> tuple[tuple[MissingRank, ...], str]:
         return tuple(MissingRank(rank, "silent", words) for rank in unsaid), "silent"
     if (soft := _first_difference(scene, is_hard=False)) is not None:
         return _differing(scene, soft), soft.kind
-    return _absent(scene)
+    return _not_come(scene)
 
 
 def _first_difference(scene: _Scene, *, is_hard: bool) -> Difference | None:
@@ -238,6 +249,32 @@ def _differing(scene: _Scene, difference: Difference) -> tuple[MissingRank, ...]
 def _line_of(scene: _Scene, rank: int, call: CollectiveCall) -> tuple[str, int]:
     """Return the user's line of a call: of one of torch's own, where the rank is now."""
     return (call.file, call.line) if call.file != BY_TORCH else user_frame(scene.words[rank].main_thread)
+
+
+def _not_come(scene: _Scene) -> tuple[tuple[MissingRank, ...], str]:
+    """Return who has not come to the calls that others wait in, or whose send or receive is wrong."""
+    absent, kind = _absent(scene)
+    if absent and all(one.is_busy for one in absent):
+        return absent, kind
+    wrong = wrong_transfers(scene.words, scene.waits, scene.calls)
+    if not wrong and kind == "deadlock":
+        wrong = near_misses(scene.waits, scene.calls)
+    return (tuple(_wrong(scene, one) for one in wrong), wrong[0].kind) if wrong else (absent, kind)
+
+
+def _wrong(scene: _Scene, wrong: WrongTransfer) -> MissingRank:
+    """Return the rank with what it does now, where that is another call than the one that is wrong."""
+    now = scene.activities[wrong.rank]
+    there = f"; it {now.words}" if (now.file, now.line) != (wrong.file, wrong.line) else ""
+    return MissingRank(wrong.rank, wrong.kind, f"{wrong.words}{there}", wrong.file, wrong.line)
+
+
+def _members(scene: _Scene, group: str) -> tuple[int, ...]:
+    """Return the ranks that take part in calls of this name."""
+    transfer = transfer_of(group)
+    if transfer is not None and transfer.source >= 0:
+        return transfer.ends
+    return scene.members.get(group if transfer is None else transfer.group, tuple(scene.words))
 
 
 def _absent(scene: _Scene) -> tuple[tuple[MissingRank, ...], str]:
@@ -290,8 +327,9 @@ def _is_new(scene: _Scene, rank: int) -> bool:
 def _not_there(scene: _Scene, call: CollectiveCall) -> list[int]:
     """Return the ranks of the group that have not begun the call of this number."""
     sequences = scene.calls.get(call.group, {})
-    members = scene.members.get(call.group, tuple(scene.words))
-    return [rank for rank in members if max(sequences.get(rank, {-1: None}), default=-1) < call.number]
+    return [
+        rank for rank in _members(scene, call.group) if max(sequences.get(rank, {-1: None}), default=-1) < call.number
+    ]
 
 
 def _missing(scene: _Scene, rank: int) -> MissingRank:
@@ -327,7 +365,7 @@ def _in_words(scene: _Scene, report: HangReport) -> str:
         longest = max(one.waited_s for one in ranks)
         who = several([one.rank for one in ranks])
         step_words = f"in step {step}, " if step >= 0 else ""
-        parts.append(f"{step_words}{who} {verb} {operation} of {group}{where} ({longest:.0f} s)")
+        parts.append(f"{step_words}{who} {verb} {call_words(operation, group)}{where} ({longest:.0f} s)")
     waits = "; ".join(parts)
     waits = f"In{waits.removeprefix('in')}" if waits.startswith("in step ") else waits
     if not report.missing:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ...storage import Json
+from ...storage.transfers import is_send, transfer_of
 
-__all__ = ["HangReport", "MissingRank", "WaitingRank", "group_words", "report_of", "several"]
+__all__ = ["HangReport", "MissingRank", "WaitingRank", "call_words", "group_words", "report_of", "several"]
 
 #: `hang`: people must be told; `slow`: the missing ranks still work; `failed`: a collective has raised an error.
 HangState = Literal["hang", "slow", "failed", "none"]
@@ -142,6 +143,20 @@ def group_words(name: str, ranks: Sequence[int] = ()) -> str:
     return f"the group of {listed}" if base.startswith("ranks-") else f"{base} ({listed})"
 
 
+def call_words(operation: str, group: str) -> str:
+    """Return a call as people know it: `all_reduce of world`, `recv from rank 0 (tag 7)`.
+
+    Args:
+        group: As people know it; of a send or receive, as the ring of collectives keeps it.
+    """
+    transfer = transfer_of(group)
+    if transfer is None:
+        return f"{operation} of {group}"
+    base = group_words(transfer.group)
+    of_group = "" if base == "world" or base.startswith("ranks-") else f" of {base}"
+    return f"{operation} {transfer.peer_words(sends=is_send(operation))}{of_group}"
+
+
 def several(ranks: Sequence[int]) -> str:
     """Return ranks as people name them: `rank 1`, `ranks 0, 2 and 3`, `ranks 0-62`."""
     names = _ranges(sorted(ranks))
@@ -188,7 +203,10 @@ ADVICE: Final[Mapping[str, str]] = {
     "the timeout of the process group",
     "compilation": "wait, or compile before the training; raise the timeout of the process group",
     "user_code": "look at what this rank does at the named line, which the others have passed",
-    "deadlock": "let all ranks use their process groups in the same order",
+    "peer": "send this to the rank that receives it: look at how the number of the peer is computed around the line",
+    "tag": "give both ends of this send and receive one tag",
+    "deadlock": "let each send meet a receive: of two ranks, one sends first and the other receives first, or both use "
+    "isend and irecv; let all ranks use their process groups in the same order",
     "backend": "all ranks are in the same call: look at the network, at its firewall, and at the backend's own log "
     "(NCCL_DEBUG=INFO)",
     **dict.fromkeys(("ended", "skipped", "extra", "reordered", "mismatch", "order"), _ORDER_ADVICE),

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ...storage.last_words import CollectiveCall
+from ...storage.transfers import TRANSFERS
 from .activity import place
 
-__all__ = ["BY_TORCH", "TRANSFERS", "Difference", "DifferenceKind", "Sequences", "first_difference"]
+__all__ = ["BY_TORCH", "Difference", "DifferenceKind", "Sequences", "first_difference"]
 
 #: `mismatch`: another collective in the place of the right one.
 DifferenceKind = Literal["shape", "dtype", "argument", "skipped", "extra", "reordered", "mismatch", "order"]
@@ -24,8 +25,6 @@ _EQUAL_SHAPES: Final = frozenset(
     {"all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_single", "broadcast", "reduce", "gather"}
     | {"reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single"}
 )
-#: Operations between two ranks.
-TRANSFERS: Final = frozenset({"send", "recv", "isend", "irecv"})
 #: The file of a call that torch makes itself, as DDP does of its gradients and buffers.
 BY_TORCH: Final = "<torch>"
 _Line = tuple[str, str, int]

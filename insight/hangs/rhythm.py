@@ -8,13 +8,15 @@ step, and less than the other ranks ever do, is where it has left something out.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from ...storage.last_words import LastWord
+from ...storage.transfers import TRANSFERS
 from .activity import place
-from .order import TRANSFERS
 
-__all__ = ["LeftOut", "left_out"]
+__all__ = ["LeftOut", "left_out", "usual_pattern"]
+
+_Calls = TypeVar("_Calls", bound=tuple[Any, ...])  # Any: whatever tells one call from another
 
 #: Whole steps that must be known of a rank, and the share of them that must be alike (our choice).
 _KNOWN, _ALIKE = 5, 0.8
@@ -63,7 +65,7 @@ def _of_group(words: Mapping[int, LastWord], group: str) -> list[LeftOut]:
     whole = {rank: {step: made for step, made in own.items() if step < words[rank].step} for rank, own in steps.items()}
     found = []
     for rank, own in steps.items():
-        usual = _usual(list(whole[rank].values()))
+        usual = usual_pattern(list(whole[rank].values()))
         others = {other: theirs for other, theirs in whole.items() if other != rank}
         if not usual or not any(others.values()):
             continue
@@ -74,8 +76,8 @@ def _of_group(words: Mapping[int, LastWord], group: str) -> list[LeftOut]:
     return found
 
 
-def _usual(whole: Sequence[_Pattern]) -> _Pattern:
-    """Return what a rank calls in nearly all of its steps; nothing where these are too few or too unlike."""
+def usual_pattern(whole: Sequence[_Calls]) -> _Calls | tuple[()]:
+    """Return what a rank calls in nearly all of its whole steps; nothing where these are too few or too unlike."""
     if len(whole) < _KNOWN:
         return ()
     pattern, count = Counter(whole).most_common(1)[0]

@@ -19,6 +19,8 @@ __all__ = ["CollectiveRing", "Slot"]
 _CAPACITY: Final = 256
 #: Lines that are counted; a training with more calls collectives from generated code.
 _MOST_SITES: Final = 512
+#: Names that are counted; beyond these the older half of those with a tag is forgotten, as tags may be new every step.
+_MOST_NAMES: Final = 4096
 
 #: number, site, sizes, dtype, detail, step, state, began, ended
 Slot = list[Any]  # Any: unlike values in one list, which is the cheapest record that Python has
@@ -81,7 +83,7 @@ class CollectiveRing:
         """Note a call that begins, and return its slot for `end`.
 
         Args:
-            group: Its name; of `send` and `recv`, with the two ranks.
+            group: Its name; of `send` and `recv`, of both ends (`storage/transfers.py`).
             sizes, dtype: Of its tensors.
             detail: Names and values that all ranks must agree on. This and the dtype become text when they are read.
         """
@@ -97,6 +99,8 @@ class CollectiveRing:
         site[6] = step
         number = self._counts.get(group, 0)
         self._counts[group] = number + 1
+        if len(self._counts) > _MOST_NAMES:
+            self._forget_tags()
         slot = [number, site, sizes, dtype, detail, step, "called", time.time(), 0.0]
         self._slots[self.begun % _CAPACITY] = slot
         self.begun += 1
@@ -138,6 +142,11 @@ class CollectiveRing:
     def groups(self) -> dict[str, tuple[int, ...]]:
         """Return the ranks of every group."""
         return dict(self._groups)
+
+    def _forget_tags(self) -> None:
+        tagged = [name for name in self._counts if " tag " in name]
+        for name in tagged[: max(len(tagged) // 2, 1)]:
+            del self._counts[name]
 
     def _user_line(self) -> tuple[CodeType | None, int]:
         """Return code and line of the innermost frame of the user."""

@@ -1,5 +1,6 @@
 """Where the ranks of a run are: on which host, and at which place along each axis of the mesh."""
 
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -128,16 +129,16 @@ def topology_of_mesh(hosts: Sequence[str], mesh: Mapping[str, int]) -> Topology:
     return Topology(len(hosts), tuple(axes))
 
 
-def place_event(rank: int, size: int, local_rank: int, groups: Mapping[str, Sequence[int]]) -> Event:
+def place_event(rank: int, size: int, local_rank: int, groups: Mapping[str, Sequence[int]], device: str = "") -> Event:
     """Return the place of this process's rank as an event.
 
     Args:
         groups: The ranks of its process groups, by name; the group of all ranks is left out.
+        device: That its model is on: `cuda:3`.
     """
     known: dict[str, Json] = {name: list(ranks) for name, ranks in groups.items() if len(ranks) < size}
-    node = platform.node()
-    data: dict[str, Json] = {"node": node, "rank": rank, "size": size, "local_rank": local_rank, "groups": known}
-    return Event(PLACE, BEFORE, data=data)
+    data: dict[str, Json] = {"node": platform.node(), "rank": rank, "size": size, "local_rank": local_rank}
+    return Event(PLACE, BEFORE, data={**data, "pid": os.getpid(), "device": device, "groups": known})
 
 
 def topology_of_places(places: Mapping[int, Event]) -> Topology:
@@ -174,9 +175,14 @@ def read_topology(store: Store, run: str, ranks: Sequence[int]) -> Topology:
         events = ()
     if events:
         return topology_of_event(events[-1])
+    known = topology_of_places(read_places(store, run, ranks))
+    return known if known.ranks >= len(ranks) else Topology(max(ranks, default=-1) + 1, known.axes)
+
+
+def read_places(store: Store, run: str, ranks: Sequence[int]) -> dict[int, Event]:
+    """Return what ranks recorded of their places, of the first 64."""
     places = {}
     for rank in ranks[:MOST_GROUPS]:
         if found := store.events(run, rank=rank, kind=PLACE, limit=1):
             places[rank] = found[-1]
-    known = topology_of_places(places)
-    return known if known.ranks >= len(ranks) else Topology(max(ranks, default=-1) + 1, known.axes)
+    return places

@@ -1,4 +1,4 @@
-"""A sample of the campaign of hangs: real ranks over gloo, of which one sleeps, or sends another shape."""
+"""A sample of the campaign of hangs: real ranks over gloo, of which one sleeps, or sends what no other receives."""
 
 import json
 import os
@@ -13,11 +13,12 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_hangs_of_two_ranks_are_reported_and_explained() -> None:
-    command = [sys.executable, "ranks_hangs.py", "--json", "--ranks", "2", "--only", "sleeping;shape"]
+@pytest.mark.parametrize("cases", [["shape", "sleeping"], ["missing send, batch", "wrong tag"]], ids=" and ".join)
+def test_hangs_of_two_ranks_are_reported_and_explained(cases: list[str]) -> None:
+    command = [sys.executable, "ranks_hangs.py", "--json", "--ranks", "2", "--only", ";".join(cases)]
     done = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, check=True, timeout=200)
     rows = json.loads(done.stdout)["results"]
-    assert sorted(row["case"] for row in rows) == ["shape", "sleeping"]
+    assert sorted(row["case"] for row in rows) == cases
     for row in rows:
         assert row["culprits"] == [1], row
         assert row["named_s"] is not None, row

@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from mindscope.dashboard.pages.ranks.rank_figures import traffic_figure
+from mindscope.dashboard.pages.ranks.rank_maps import rank_traffic
+from mindscope.dashboard.pages.ranks.rank_parts import collectives_table
 from mindscope.dashboard.queries.rank_queries import (
     collective_costs,
     rank_matrix,
@@ -10,10 +13,14 @@ from mindscope.dashboard.queries.rank_queries import (
     rank_sites,
     step_seconds,
 )
+from mindscope.dashboard.queries.rank_view import rank_view
 from mindscope.dashboard.queries.reader import Reader
+from mindscope.dashboard.queries.step_waits import step_waits
+from mindscope.dashboard.theme import LIGHT
 from mindscope.storage import open_store
 
 from .ranked import MOVED, RANKS, SLOW, STEP_S, STEPS, waiting, write_ranks
+from .staged import BYTES, LATE, STAGES, WAITED_S, write_stages
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +81,25 @@ def test_a_metric_that_nobody_has_is_an_empty_map(ranks):
     reader, run = ranks
     matrix = rank_matrix(rank_series(reader, run, "activation/l2_norm", "nowhere"), "activation/l2_norm")
     assert matrix.low.shape == (RANKS, 0)
+
+
+def test_sends_are_given_to_their_peer_and_receives_wait_for_it():
+    with open_store("memory:") as store:
+        run = write_stages(store)
+        reader = Reader(store)
+        shown = rank_view(reader, run)
+        costs = collective_costs(reader, run)
+        found = rank_traffic(reader, shown, costs)
+        waits = step_waits(reader, run, shown.topology, None)
+        table = str(collectives_table(run.id, costs))
+    np.testing.assert_array_equal(found.sent_bytes, np.diag([BYTES] * (STAGES - 1), 1))
+    assert found.left_out == ()
+    assert found.waits_s[LATE, LATE + 1] == pytest.approx(WAITED_S + 0.005)
+    assert found.waits_s[0, 1] == pytest.approx(0.015)
+    received = next(moment for moment in waits.moments if moment.site == "recv/world:-1")
+    assert received.cause.tolist() == [-1, 0, 1, 2]
+    assert received.waits_s[LATE + 1] == pytest.approx(WAITED_S)
+    assert "world, from rank 1" in table
+    assert "world, to rank 3" in table
+    figure = traffic_figure(found, LIGHT)
+    assert "0.305 s of waiting in sends and receives" in figure.to_dict()["data"][0]["customdata"][LATE][LATE + 1]

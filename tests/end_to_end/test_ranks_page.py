@@ -1,5 +1,6 @@
 """The page Ranks in a real Chromium: 512 ranks while they are written, and who it is on the first screen."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,8 @@ from .browsing import Watched, watched_page
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 DRAWN = "#ranks-heat .heatmaplayer image"
+PICTURE = "#ranks-topology-graph .heatmaplayer image"
+GRAPH = "document.querySelector('#ranks-topology-graph .js-plotly-plot')"
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +51,7 @@ def test_rows_can_be_those_of_the_mesh_and_the_address_keeps_them(watched):
     watched.open("/ranks?run=wide", DRAWN)
     watched.settled()
     watched.page.click("#ranks-rows")
-    watched.page.click("[role=option]:has-text('tensor')")
+    watched.page.click("[role=option]:visible:has-text('tensor')")
     watched.wait("document.querySelector('#ranks-heat .js-plotly-plot').data[0].y.length === 8")
     assert "rows=tensor" in watched.page.url
     assert watched.complaints == []
@@ -66,4 +69,45 @@ def test_a_rank_that_becomes_slow_is_named_on_the_first_screen_without_a_reload(
     box = answer.bounding_box()
     assert box is not None
     assert box["y"] + box["height"] < watched.page.viewport_size["height"]
+    assert watched.complaints == []
+    outline = watched.page.evaluate(f"{GRAPH}.layout.shapes.map((shape) => [shape.x0 + 0.5, shape.y0 + 0.5])")
+    assert outline == [[SLOW // 8, SLOW % 8]]
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("watched", ["light", "dark"], indirect=True)
+def test_the_picture_of_the_hosts_fits_the_page_and_says_who_a_cell_is(watched, width):
+    watched.page.set_viewport_size({"width": width, "height": 1060})
+    watched.open("/ranks?run=wide", PICTURE)
+    assert "Each cell is a rank" in watched.settled()
+    assert watched.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    watched.page.locator(PICTURE).last.scroll_into_view_if_needed()
+    box = watched.page.locator(PICTURE).last.bounding_box()
+    answer = watched.page.locator("#ranks-verdict").bounding_box()
+    assert box["y"] > answer["y"] + answer["height"]
+    for nudge in (0.4, 0.5):
+        watched.page.mouse.move(box["x"] + box["width"] * (27 + nudge) / 64, box["y"] + box["height"] * 3.5 / 8)
+    said = watched.page.locator("#ranks-topology-graph .hoverlayer").text_content
+    watched.wait("document.querySelector('#ranks-topology-graph .hoverlayer').textContent.includes('rank 219')")
+    assert "data 27" in said()
+    assert watched.complaints == []
+
+
+def test_the_picture_keeps_its_zoom_while_steps_arrive_and_its_choices_in_the_address(watched, live):
+    watched.open("/ranks?run=wide", PICTURE)
+    watched.settled()
+    watched.page.click("#ranks-topology-cells label:has-text('divergence')")
+    watched.wait(f"{GRAPH}.data[1].colorbar.ticktext.includes('agrees')")
+    assert "cells=divergence" in watched.page.url
+    watched.page.click("#ranks-topology-cells label:has-text('work')")
+    watched.wait(f"{GRAPH}.data[1].colorbar.ticktext.includes('the median')")
+    watched.settled()
+    before = watched.page.evaluate(
+        f"Plotly.relayout({GRAPH}, {{'xaxis.range': [20, 34]}}).then(() => {GRAPH}.data[1].z)"
+    )
+    for stack in stacks(6, first=SINCE + 6):
+        live[1].add_step(stack)
+    live[1].flush()
+    watched.wait(f"JSON.stringify({GRAPH}.data[1].z) !== {json.dumps(json.dumps(before))}")
+    assert watched.page.evaluate(f"{GRAPH}.layout.xaxis.range") == [20, 34]
     assert watched.complaints == []

@@ -117,9 +117,15 @@ def waits_words(waits: StepWaits) -> str:
     )
 
 
+def _pair_words(sent_bytes: float, waits_s: float) -> str:
+    waits = f"<br>{waits_s:.3g} s of waiting in sends and receives" if waits_s > 0.0 else ""
+    return f"{size_words(sent_bytes)} a step{waits}"
+
+
 def traffic_figure(found: Traffic, palette: Palette) -> go.Figure:
     """Draw a row for who gives and a column for who receives."""
-    words = [[size_words(float(amount)) for amount in row] for row in found.sent_bytes]
+    pairs = zip(found.sent_bytes.tolist(), found.waits_s.tolist(), strict=True)
+    words = [list(map(_pair_words, *row)) for row in pairs]
     cells: Part = {
         "type": "heatmap",
         "x": list(found.names),
@@ -135,7 +141,7 @@ def traffic_figure(found: Traffic, palette: Palette) -> go.Figure:
             "ticksuffix": "B",
         },
         "hoverongaps": False,
-        "hovertemplate": "<b>%{y}</b> to <b>%{x}</b><br>%{customdata} a step<extra></extra>",
+        "hovertemplate": "<b>%{y}</b> to <b>%{x}</b><br>%{customdata}<extra></extra>",
     }
     return drawing(
         [cells],

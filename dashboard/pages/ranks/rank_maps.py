@@ -20,7 +20,7 @@ from ...queries.rank_view import (
     wide_sites,
 )
 from ...queries.reader import Reader
-from ...queries.step_waits import Floats, Traffic, traffic
+from ...queries.step_waits import Floats, Moved, Traffic, traffic
 
 #: The choice of rows that shows every rank.
 BY_RANK = "rank"
@@ -110,29 +110,34 @@ def rank_traffic(reader: Reader, view: RankView, costs: tuple[CollectiveCost, ..
     """Return who gives how much to whom; None where no collective was recorded."""
     if view.is_wide:
         ranks = np.arange(view.topology.ranks)
-        moved = {site: np.full(len(ranks), mean) for site, mean in _mean_bytes(reader, view.run).items()}
+        moved = {site: Moved(*np.repeat([means], len(ranks), 0).T) for site, means in _means(reader, view.run).items()}
         axis = view.axes[0]
         rows, names = axis.groups, axis.names
     else:
         ranks = np.array(view.run.ranks, dtype=np.int64)
-        moved = {cost.site: np.full(len(ranks), np.nan) for cost in costs if not cost.site.endswith("]")}
+        empty = {cost.site: np.full((2, len(ranks)), np.nan) for cost in costs if not cost.site.endswith("]")}
         for cost in costs:
-            if cost.site in moved:
-                moved[cost.site][view.run.ranks.index(cost.rank)] = cost.moved_bytes
+            if cost.site in empty:
+                empty[cost.site][:, view.run.ranks.index(cost.rank)] = cost.moved_bytes, cost.wait_seconds
+        moved = {site: Moved(*values) for site, values in empty.items()}
         rows, names = np.arange(len(ranks)), tuple(f"rank {rank}" for rank in view.run.ranks)
     return traffic(moved, rows, names, view.topology, ranks) if moved else None
 
 
-def _mean_bytes(reader: Reader, run: Run) -> dict[str, float]:
-    """Return the bytes that a rank hands to each collective in the newest step, the mean over the ranks."""
+def _means(reader: Reader, run: Run) -> dict[str, Floats]:
+    """Return what a rank hands to each collective in the newest step, and how long it waits: the means over the ranks.
 
-    def read(records: list[StepRecord]) -> dict[str, float]:
-        found: dict[str, float] = {}
+    `(bytes, seconds)` by site.
+    """
+
+    def read(records: list[StepRecord]) -> dict[str, Floats]:
+        found: dict[str, Floats] = {}
         for block in (block for record in records for block in record.blocks):
-            if block.layout.subject == "communication" and "bytes.mean" in block.layout.statistics:
-                column = block.values[:, block.layout.statistics.index("bytes.mean")]
-                for site, amount in zip(block.layout.sites, np.nan_to_num(column).tolist(), strict=True):
-                    found[site] = found.get(site, 0.0) + amount
-        return {site: amount for site, amount in found.items() if not site.endswith("]")}
+            names = block.layout.statistics
+            if block.layout.subject == "communication" and {"bytes.mean", "wait_seconds.mean"} <= set(names):
+                values = block.values[:, [names.index("bytes.mean"), names.index("wait_seconds.mean")]]
+                for site, row in zip(block.layout.sites, np.nan_to_num(values.astype(np.float64)), strict=True):
+                    found[site] = found.get(site, np.zeros(2)) + row
+        return {site: means for site, means in found.items() if not site.endswith("]")}
 
     return reader.cached(run.id, "mean-bytes", lambda store: read(list(store.replay(run.id, rank=ALL_RANKS, limit=1))))

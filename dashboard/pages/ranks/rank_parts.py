@@ -9,6 +9,7 @@ from dash.development.base_component import Component
 from rich.filesize import decimal
 
 from ....insight.rank_verdict import RankVerdict, duration_words
+from ....storage.transfers import is_send, offset_of
 from ...address import PageAddress
 from ...components.page_parts import card, empty_state
 from ...components.tables import listing
@@ -124,6 +125,15 @@ def _holds(view: RankView, groups: "np.ndarray[tuple[int], np.dtype[np.int64]]",
     return rank is not None and rank < len(groups) and int(groups[rank]) == group
 
 
+def _group_words(part: CollectiveCost) -> str:
+    """Return the group of a collective, and the peer of a send or receive: `world, to rank 3`."""
+    operation, _, group = part.site.partition("/")
+    if (offset := offset_of(part.site)) is None:
+        return group
+    way = "to" if is_send(operation) else "from"
+    return f"{group.rpartition(':')[0]}, {way} rank {part.rank + offset}"
+
+
 def collectives_table(run: str, parts: Sequence[CollectiveCost]) -> Component:
     """Build a table with one row for every collective of every rank, linked to that rank."""
     if not parts:
@@ -132,11 +142,11 @@ def collectives_table(run: str, parts: Sequence[CollectiveCost]) -> Component:
             "Collectives are recorded of processes that talk through torch.distributed. What DDP's own reducer sends "
             "is not a call that can be seen; `gradient/unreduced` beside `gradient` shows what it did.",
         )
-    columns = ("Operation", "Group", "Rank", "Calls", "Bytes a step", "Seconds", "Waiting")
+    columns = ("Operation", "Group and peer", "Rank", "Calls", "Bytes a step", "Seconds", "Waiting")
     rows = [
         [
             part.site.partition("/")[0],
-            part.site.partition("/")[2],
+            _group_words(part),
             [dcc.Link(f"{part.rank}", href=PageAddress("ranks", run=run).having(rank=f"{part.rank}").href)],
             f"{part.calls}",
             size_words(part.moved_bytes),

@@ -29,6 +29,7 @@ from ...theme import palette_of
 from .rank_figures import traffic_figure, waits_figure, waits_words
 from .rank_maps import BY_RANK, known_metrics, known_sites, rank_map, rank_traffic, row_choices, usual_metric
 from .rank_parts import collectives_table, rank_cards, topology_table, verdict_parts
+from .topology_panel import BLOCKS_BY, CELLS, TOPOLOGY_CONTROLS, connect_topology, topology_panel
 
 VIEW = QueryKey("view", "raw", ("deviation", "raw"))
 RANK = QueryKey("rank", pattern=r"\d{1,9}", example="3")
@@ -67,6 +68,7 @@ CONTROLS: Final = (
     (RanksIds.view, "value", VIEW),
     (RanksIds.rank, "value", RANK),
     (RanksIds.step, "value", STEP),
+    *TOPOLOGY_CONTROLS,
 )
 
 
@@ -81,6 +83,7 @@ def connect(app: dash.Dash, reader: Reader) -> None:
     _connect_maps(app, reader)
     _connect_exchange(app, reader)
     connect_hang_report(app, reader, run=RanksIds.run, tick=RanksIds.tick)
+    connect_topology(app, reader, run=RanksIds.run, tick=RanksIds.tick)
     app.clientside_callback(
         ClientsideFunction("mindscope", "openRank"),
         Output(RanksIds.rank, "value"),
@@ -198,7 +201,10 @@ def _connect_exchange(app: dash.Dash, reader: Reader) -> None:
 
 
 def _traffic_words(left_out: tuple[str, ...]) -> str:
-    words = "In a typical step, as ring algorithms would spread what each rank hands over among its group."
+    words = (
+        "In a typical step: what ranks send to each other, and what they hand to collectives, as ring algorithms would "
+        "spread it among the group."
+    )
     return f"{words} Left out: {', '.join(left_out)}, of which the other side is not recorded." if left_out else words
 
 
@@ -247,7 +253,7 @@ def _traffic() -> html.Section:
     return panel("Communication", body)
 
 
-@page("ranks", title="Ranks", icon="ranks", connect=connect, keys=(VIEW, RANK, ROWS))
+@page("ranks", title="Ranks", icon="ranks", connect=connect, keys=(VIEW, RANK, ROWS, CELLS, BLOCKS_BY))
 def layout(reader: Reader, address: PageAddress) -> Component:
     """Lay out the ranks of one run: first who it is, since when and what it costs."""
     found = reader.find(address.run)
@@ -265,6 +271,7 @@ def layout(reader: Reader, address: PageAddress) -> Component:
             run_header(found, status, run_picker(RanksIds.run, reader.runs(), found)),
             html.Div(verdict_parts(view), id=RanksIds.verdict, **{"aria-live": "polite"}),
             hang_section(reader, found),
+            topology_panel(view, address),
             _maps(reader, view, address),
             _waits(address),
             panel(

@@ -131,6 +131,12 @@ class TorchAdapter:
         self._is_called_unseen = is_called_unseen or self._module_sites.has_unseen_entrances()
         self._handles: list[HookHandle] = []
 
+    @property
+    def device(self) -> str:
+        """The device of the first parameter; empty without any."""
+        first = next(self.model.parameters(), None)
+        return "" if first is None else str(first.device)
+
     def modules(self) -> Mapping[str, torch.nn.Module]:
         """Return the modules by site."""
         return self._module_sites.modules

@@ -8,6 +8,7 @@ from typing import Final
 import torch
 import torch.distributed as distributed
 
+from ....storage.transfers import TRANSFERS, Transfer, is_send
 from ...guard import Guard
 from ...process_ranks import group_name
 from ...recording.collective_ring import CollectiveRing, Slot
@@ -18,10 +19,16 @@ TORCH_FILES: Final = f"{Path(torch.__file__).parent}{os.sep}"
 RING: Final = CollectiveRing((TORCH_FILES,))
 #: Arguments that all ranks must agree on.
 _AGREED: Final = frozenset({"op", "src", "dst", "group_src", "group_dst"})
-_TRANSFERS: Final = frozenset({"send", "isend", "recv", "irecv"})
 _MOST_SHAPES: Final = 8
+#: Backends that match sends and receives by their order alone.
+_WITHOUT_TAGS: Final = frozenset({"nccl", "hccl", "xccl"})
+
+#: Arguments that tell both ends of a send or receive, and names of these that are kept.
+_ENDS: Final = ("dst", "src", "group_dst", "group_src", "tag")
+_MOST_NAMES: Final = 4096
 
 _group_names: dict[str, str] = {}
+_transfer_names: dict[tuple[object, ...], str] = {}
 
 
 def _give_up(_: BaseException) -> None:
@@ -60,17 +67,15 @@ def _note(operation: str, bound: Mapping[str, object], names: tuple[str, ...]) -
     if _ring_guard.is_off:
         return ()
     try:
-        if operation == "batch_isend_irecv":
-            return _note_batch(bound)
         group = _group_of(bound.get("group"))
         first = bound.get(names[0]) if names else None
-        if isinstance(first, torch.Tensor) and operation not in _TRANSFERS:  # nearly always
+        if isinstance(first, torch.Tensor) and operation not in TRANSFERS:  # nearly always
             detail = [item for item in bound.items() if item[0] in _AGREED and item[1] is not None]
             return (RING.begin(operation, group, (first.shape,), first.dtype, detail),)
         tensors = [*tensors_of(bound, names)]
-        if operation in _TRANSFERS:
-            peer = next((bound[name] for name in ("dst", "src") if bound.get(name) is not None), None)
-            return (_note_transfer(operation, group, peer, tensors),)
+        if operation in TRANSFERS:
+            sizes = [x.shape for x in tensors]
+            return (RING.begin(operation, _ends_of(operation, group, bound), sizes, tensors[0].dtype),)
         detail = [item for item in bound.items() if item[0] in _AGREED and item[1] is not None]
         sizes = [x.shape for x in tensors[:_MOST_SHAPES]]
         return (RING.begin(operation, group, sizes, tensors[0].dtype if tensors else None, detail),)
@@ -79,25 +84,38 @@ def _note(operation: str, bound: Mapping[str, object], names: tuple[str, ...]) -
         return ()
 
 
-def _note_batch(bound: Mapping[str, object]) -> Sequence[Slot]:
-    """Note the transfers of a batch, which `_by_direction` has sorted."""
-    group = _group_of(bound.get("group"))
-    return [
-        _note_transfer(operation, group, peer, [tensor])
-        for operation, tensor, peer in zip(
-            *(bound.get(name, ()) for name in ("operations", "tensors", "peers")), strict=False
-        )
-    ]
+def _ends_of(operation: str, group: str, bound: Mapping[str, object]) -> str:
+    """Return the name under which both ends of a send or receive number their calls."""
+    key = (operation, group, *map(bound.get, _ENDS))
+    name = _transfer_names.get(key)
+    if name is None:
+        if len(_transfer_names) >= _MOST_NAMES:
+            _transfer_names.clear()
+        name = _transfer_names[key] = _new_name(operation, group, bound)
+    return name
 
 
-def _note_transfer(operation: str, group: str, peer: object, tensors: Sequence[torch.Tensor]) -> Slot:
-    """Note a send or receive: calls between two ranks have numbers of their own."""
-    here = distributed.get_rank()
-    pair = (here, peer) if "send" in operation else (peer, here)
-    name = f"{group}:{'any' if peer is None else pair[0]}->{pair[1]}"
-    if peer is not None and not RING.knows(name):
-        RING.learn_group(name, tuple(int(str(rank)) for rank in pair))
-    return RING.begin(operation, name, [x.shape for x in tensors], tensors[0].dtype if tensors else None)
+def _new_name(operation: str, group: str, bound: Mapping[str, object]) -> str:
+    here, peer = distributed.get_rank(), peer_of(bound)
+    tag = bound.get("tag", 0)
+    tag = tag if isinstance(tag, int) and _matches_tags(bound.get("group")) else 0
+    there = -1 if peer is None else peer
+    source, target = (here, there) if is_send(operation) else (there, here)
+    return Transfer(group, source, target, tag).name
+
+
+def _matches_tags(group: object) -> bool:
+    return str(distributed.get_backend(group)) not in _WITHOUT_TAGS
+
+
+def peer_of(bound: Mapping[str, object]) -> int | None:
+    """Return the other end of a send or receive, a rank of the world; None where it is whoever sends."""
+    for name in ("dst", "src"):
+        if (peer := bound.get(name)) is not None:
+            return int(str(peer))
+        if (peer := bound.get(f"group_{name}")) is not None:
+            return int(distributed.get_global_rank(bound.get("group") or distributed.group.WORLD, int(str(peer))))
+    return None
 
 
 def _group_of(group: object) -> str:

@@ -3,7 +3,7 @@
 import inspect
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import update_wrapper
 from typing import Final, Protocol
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 import torch.distributed as distributed
 
+from ....storage.transfers import TRANSFERS, transfer_site
 from ...aside import is_checking
 from ...collectors.hook_collectors import COSTS
 from ...errors import CollectiveRefused
@@ -22,7 +23,7 @@ from ...recording.row_buffers import Row
 from ...tensor_access import Unsupported
 from ...user_line import user_line
 from ...warning_places import skipped_by_warnings
-from .torch_collective_ring import TORCH_FILES, NotedCall, tensors_of
+from .torch_collective_ring import TORCH_FILES, NotedCall, peer_of, tensors_of
 from .torch_tensors import place_of, remote
 
 #: Inputs and outputs of every operation, by the names of its arguments.
@@ -44,7 +45,7 @@ _OPERATIONS: Final = {
     "recv": ((), ("tensor",)),
     "isend": (("tensor",), ()),
     "irecv": ((), ("tensor",)),
-    "batch_isend_irecv": (("isend",), ("irecv",)),  # a list of these operations
+    "batch_isend_irecv": ((), ()),  # a list of the two operations above
     "barrier": ((), ()),
 }
 #: What a call returns that has not ended.
@@ -107,31 +108,79 @@ def remove_collective_listener(listener: CollectiveListener) -> None:
             setattr(owner, name, original)
 
 
-class _WatchedWork(distributed.Work):  # type: ignore[misc]  # torch's types are not looked at
-    """A `Work` that records when it is waited for; everything else is the original's."""
+class _WatchedCall:
+    """A call in progress, as the listeners and the ring know it."""
 
-    def __init__(self, work: distributed.Work, done: Callable[[float], None], noted: NotedCall) -> None:
+    __slots__ = ("_bound", "_heard", "_is_reported", "_noted", "_output_names")
+
+    def __init__(self, name: str, bound: Mapping[str, object]) -> None:
+        input_names, self._output_names = _OPERATIONS[name]
+        self._bound, self._is_reported = bound, False
+        heard = ((listener, listener.begins(name, bound, input_names)) for listener in tuple(_listeners))
+        self._heard = [(listener, call) for listener, call in heard if call is not None]
+        self._noted = NotedCall(name, bound, input_names or self._output_names)
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether anybody wants to know its end."""
+        return bool(self._heard or self._noted.slots)
+
+    def returns(self, *, is_pending: bool) -> None:
+        """Note that the call has returned."""
+        self._noted.ends("enqueued" if is_pending else "completed")
+
+    def waits(self) -> None:
+        """Note that a thread waits for it."""
+        self._noted.waits()
+
+    def fails(self) -> None:
+        """Note that it has raised an error."""
+        self._noted.ends("failed")
+
+    def done(self, waited_s: float | None = None) -> None:
+        """Note that its outputs are there; by default it has waited since it began."""
+        if self._is_reported:
+            return
+        self._is_reported = True
+        for listener, call in self._heard:
+            waited = time.perf_counter() - call.began if waited_s is None else waited_s
+            listener.ends(call, self._bound, self._output_names, waited)
+
+    def is_waited_for(self, waited_s: float) -> None:
+        """Note that a wait for it has ended."""
+        self._noted.ends("completed")
+        self.done(waited_s)
+
+
+class _WatchedWork(distributed.Work):  # type: ignore[misc]  # torch's types are not looked at
+    """A `Work` that records when it is waited for; everything else is the original's.
+
+    Args:
+        calls: That it is the work of: of a batch, a backend may return one for all.
+    """
+
+    def __init__(self, work: distributed.Work, calls: Sequence[_WatchedCall]) -> None:
         super().__init__()
-        self._work, self._done, self._noted = work, done, noted
-        self._is_reported = False
+        self._work, self._calls = work, calls
 
     def wait(self, *arguments: object, **options: object) -> object:
         """Wait for the original and return its result."""
         began = time.perf_counter()
-        self._noted.waits()
+        for call in self._calls:
+            call.waits()
         try:
             result = self._work.wait(*arguments, **options)
         except BaseException:
-            self._noted.ends("failed")
+            for call in self._calls:
+                call.fails()
             raise
-        self._noted.ends("completed")
-        if not self._is_reported:
-            self._is_reported = True
-            self._done(time.perf_counter() - began)
+        waited_s = (time.perf_counter() - began) / len(self._calls)
+        for call in self._calls:
+            call.is_waited_for(waited_s)
         return result
 
     def __getattribute__(self, name: str) -> object:
-        if name in ("wait", "_work", "_done", "_noted", "_is_reported", "__class__", "__init__"):
+        if name in ("wait", "_work", "_calls", "__class__", "__init__"):
             return object.__getattribute__(self, name)
         return getattr(object.__getattribute__(self, "_work"), name)
 
@@ -141,7 +190,6 @@ class _WatchedCollective:
 
     def __init__(self, name: str, original: Callable[..., object]) -> None:
         self._name, self._original = name, original
-        self._input_names, self._output_names = _OPERATIONS[name]
         self._signature = inspect.signature(original)
         update_wrapper(self, original)
 
@@ -179,33 +227,36 @@ class _WatchedCollective:
     def _watched(
         self, bound: Mapping[str, object], arguments: tuple[object, ...], options: dict[str, object]
     ) -> object:
-        if self._name == "batch_isend_irecv":
-            bound = _by_direction(bound)
-        heard = ((listener, listener.begins(self._name, bound, self._input_names)) for listener in tuple(_listeners))
-        calls = [(listener, call) for listener, call in heard if call is not None]
-        noted = NotedCall(self._name, bound, self._input_names or self._output_names)
+        calls = [_WatchedCall(*call) for call in self._calls(bound)]
         try:
             result = self._original(*arguments, **options)
         except BaseException:
-            noted.ends("failed")
+            for call in calls:
+                call.fails()
             raise
-        noted.ends("enqueued" if isinstance(result, _PENDING) else "completed")
-        if not calls and not noted.slots:
+        for call in calls:
+            call.returns(is_pending=isinstance(result, _PENDING))
+        if not any(call.is_noted for call in calls):
             return result
-
-        def done(waited_s: float | None = None) -> None:
-            for listener, call in calls:
-                listener.ends(
-                    call, bound, self._output_names, time.perf_counter() - call.began if waited_s is None else waited_s
-                )
-
         if isinstance(result, distributed.Work):
-            return _WatchedWork(result, done, noted)
+            return _WatchedWork(result, calls)
         if isinstance(result, list) and result:
-            *others, last = result
-            return [*others, _WatchedWork(last, done, noted)]  # waiting for the last one means waiting for all
-        done()
+            return _watched_works(result, calls)
+        for call in calls:
+            call.done()
         return result
+
+    def _calls(self, bound: Mapping[str, object]) -> Sequence[tuple[str, Mapping[str, object]]]:
+        """Return name and arguments of each call that this one makes: of a batch, of each send and receive."""
+        return _transfers(bound) if self._name == "batch_isend_irecv" else ((self._name, bound),)
+
+
+def _watched_works(works: Sequence[distributed.Work], calls: Sequence[_WatchedCall]) -> list[distributed.Work]:
+    """Return the works of a batch: one for each call, or the last of fewer, waiting for which means waiting for all."""
+    if len(works) == len(calls):
+        return [_WatchedWork(work, [call]) for work, call in zip(works, calls, strict=True)]
+    *others, last = works
+    return [*others, _WatchedWork(last, calls)]
 
 
 def _replace(name: str) -> None:
@@ -224,20 +275,16 @@ def _is_collecting(group: object) -> bool:
     return (group or world._get_default_group()) in world._world.pg_coalesce_state
 
 
-def _by_direction(bound: Mapping[str, object]) -> dict[str, object]:
-    """Sort a list of sends and receives by the names of their operations."""
-    found: dict[str, list[torch.Tensor]] = {"isend": [], "irecv": []}
-    group: object = None
-    names, tensors, peers = [], [], []
+def _transfers(bound: Mapping[str, object]) -> list[tuple[str, Mapping[str, object]]]:
+    """Return name and arguments of each send and receive of a batch."""
     operations = bound.get("p2p_op_list")
+    found: list[tuple[str, Mapping[str, object]]] = []
     for operation in operations if isinstance(operations, list | tuple) else ():
         name = getattr(operation.op, "__name__", "")
-        found.setdefault(name, []).append(operation.tensor)
-        group = operation.group
-        names.append(name)
-        tensors.append(operation.tensor)
-        peers.append(operation.peer)
-    return {**found, "group": group, "operations": names, "tensors": tensors, "peers": peers}
+        if name in TRANSFERS:
+            peer = {"dst" if name == "isend" else "src": operation.peer}
+            found.append((name, {"tensor": operation.tensor, "group": operation.group, "tag": operation.tag, **peer}))
+    return found
 
 
 _COLUMNS: Final = len(STATISTICS)
@@ -268,7 +315,7 @@ class CommunicationHooks:
         if not current.sees_communication:
             return None
         try:
-            site = f"{operation}/{group_name(distributed, bound.get('group'))}"
+            site = _site_of(operation, bound)
             stamp, number = self._calls.get(site, (-1, -1))
             number = number + 1 if stamp == current.stamp else 0
             self._calls[site] = (current.stamp, number)
@@ -328,6 +375,13 @@ class CommunicationHooks:
         if key not in self._recorded_lines:
             self._recorded_lines.add(key)
             self._recorder.event("collective", site, file=key[1], line=key[2])
+
+
+def _site_of(operation: str, bound: Mapping[str, object]) -> str:
+    group = group_name(distributed, bound.get("group"))
+    if operation not in TRANSFERS:
+        return f"{operation}/{group}"
+    return transfer_site(operation, group, distributed.get_rank(), peer_of(bound))
 
 
 def _numbered(bound: Mapping[str, object], names: tuple[str, ...]) -> Iterator[tuple[str, torch.Tensor]]:

@@ -1,7 +1,10 @@
 """Every collective of torch.distributed, at once and asynchronously: what it gave and got, and that nothing changes."""
 
+import platform
+
 import pytest
 from mindscope.storage import open_store
+from mindscope.storage.ranks.topology import read_places
 
 from tests.probe.distributed.processes import run_in_ranks
 
@@ -73,9 +76,28 @@ def test_several_tensors_have_their_places(number):
     assert number("scatter/world[1]", "/before/mean") == [11.0] * 2
 
 
-def test_messages_from_one_to_another_are_recorded_where_they_come_and_go(number):
+def test_messages_from_one_to_another_are_recorded_with_their_peer_where_they_come_and_go(number):
     for sent, received in (("send", "recv"), ("isend", "irecv")):
-        assert number(f"{sent}/world", "/before/mean") == [10.5]
-        assert number(f"{received}/world", "/mean") == [20.5]
-    assert number("batch_isend_irecv/world", "/before/mean", 3) == [10.5] * 2
-    assert number("batch_isend_irecv/world", "/mean", 3) == [20.5] * 2
+        assert number(f"{sent}/world:+1", "/before/mean", 1) == [10.5]
+        assert number(f"{received}/world:+1", "/mean", 1) == [20.5]
+        assert number(f"{sent}/world:+1", "/bytes", 1) == number(f"{received}/world:+1", "/bytes", 1) == [8]
+    assert number("isend/world:+1", "/before/mean", 4) == [10.5] * 3  # two batches and one that is alone
+    assert number("irecv/world:+1", "/mean", 4) == [20.5] * 3
+    waits, whole = number("irecv/world:+1", "/wait_seconds", 4), number("irecv/world:+1", "/seconds", 4)
+    assert all(0.0 <= wait <= seconds for wait, seconds in zip(waits, whole, strict=True))
+
+
+def test_the_other_rank_has_the_same_messages_from_its_own_side(folder):
+    with open_store(folder / "runs") as store:
+        (run,) = store.runs()
+        sites = {site for layout in store.layouts(run.id, rank=1) for site in layout.sites}
+    assert {"send/world:-1", "recv/world:-1", "isend/world:-1", "irecv/world:-1"} <= sites
+
+
+def test_each_rank_records_its_host_process_and_device(folder):
+    with open_store(folder / "runs") as store:
+        (run,) = store.runs()
+        places = [place.data for place in read_places(store, run.id, run.ranks).values()]
+    assert [(place["rank"], place["device"]) for place in places] == [(0, "cpu"), (1, "cpu")]
+    assert len({place["pid"] for place in places}) == 2
+    assert {place["node"] for place in places} == {platform.node()}
