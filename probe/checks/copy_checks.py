@@ -15,7 +15,8 @@ from .drawn_values import drawn_values_carry_gradients
 from .input_scales import large_inputs_reach_a_layer
 from .inverted_padding import padding_is_not_read_in_place_of_tokens
 from .lost_writes import repeated_writes_are_added_up
-from .model_probe import ModelProbe
+from .model_call import ModelCall
+from .model_probe import ModelProbe, NotAnswered
 from .more_padding import more_padding_has_no_effect
 from .padding import ignored_tokens_end_rows, masked_positions_have_no_effect, padding_is_not_scored
 from .places import answers_do_not_depend_on_the_row, future_begins_at_the_next_position, samples_differ
@@ -80,6 +81,24 @@ def checks_of_a_copy(
         mixing = samples_are_independent(probe, None if is_batched else samples, is_batched=is_batched)
         row = answers_do_not_depend_on_the_row(probe) if mixing is not None and mixing.outcome == "held" else None
         yield from (result for result in (mixing, row, samples_differ(probe)) if result is not None)
+
+
+def checks_of_a_part(part: torch.nn.Module, call: ModelCall) -> list[CheckResult]:
+    """Return what a copy of a part tells that a model hands its input to; nothing if it does not answer.
+
+    Args:
+        part: It answers with something for each sample, where its model returns a loss.
+    """
+    found: list[CheckResult] = []
+    try:
+        probe = ModelProbe(part, call)
+        found += [*inputs_are_used(probe), *_of_its_functions(probe)]
+        is_batched = all(output.dim() <= 2 for output in probe.base)  # one row for each sample, and none for a time
+        mixing = samples_are_independent(probe, None, is_batched=is_batched)
+        found += [] if mixing is None else [mixing]
+    except NotAnswered:
+        pass
+    return found
 
 
 def _of_a_full_batch(

@@ -16,6 +16,8 @@ PERMUTES: Final = frozenset({"transpose", "permute", "swapaxes", "swapdims", "mo
 PASSES: Final = frozenset({"contiguous", "clone"})
 #: Numbers of axes whose orders are tried.
 _FEWEST_AXES, _MOST_AXES = 2, 5
+#: Axes of a batch of pictures.
+_PICTURES: Final = 4
 
 
 class Reshape(NamedTuple):
@@ -32,7 +34,8 @@ def axes_are_not_exchanged_by_reshaping(
     """Return whether tensors are reshaped so that axes seem exchanged while their elements are not.
 
     `(B, C, H, W)` to `(B, H W, C)` joins no neighbours and splits nothing; with the axes in another order it would.
-    What keeps the batch apart is looked at, and what no joining and splitting could make. A tensor that is shifted by
+    What keeps the batch apart is looked at, what no joining and splitting could make, and pictures that become rows of
+    as many values as they have channels. A tensor that is shifted by
     one along the other axis on purpose, `(T, T + 1)` to `(T + 1, T)` (Dai et al. 2019, arXiv:1901.02860, appendix B),
     is left out, and pairs of steps that are joined, `(T, C)` to `(T / 2, 2 C)` where `T` is `2 C`.
 
@@ -71,7 +74,7 @@ def exchanged_axes(before: Sequence[int], after: Sequence[int], samples: set[int
     if is_exchange and (abs(moved[0] - moved[1]) <= 1 or moved[0] == 2 * moved[1]):
         return None
     keeps_batch = before[0] == after[0] and before[0] in samples
-    if not keeps_batch and _divides(before, after):
+    if not keeps_batch and _divides(before, after) and not _takes_channels_for_last(before, after, samples):
         return None
     for order in permutations(range(len(before))):
         if _fits([before[axis] for axis in order], after):
@@ -106,6 +109,12 @@ def _divides(before: Sequence[int], after: Sequence[int]) -> bool:
     """Return whether axes are split and their parts joined with neighbours, as heads are with the batch."""
     strides = sorted({prod(shape[at:]) for shape in (before, after) for at in range(len(shape))})
     return all(larger % smaller == 0 for smaller, larger in pairwise(strides))
+
+
+def _takes_channels_for_last(before: Sequence[int], after: Sequence[int], samples: set[int]) -> bool:
+    """Return whether pictures become rows of as many values as they have channels, `(B, C, H, W)` to `(B H W, C)`."""
+    is_of_pictures = len(before) >= _PICTURES and before[0] in samples
+    return is_of_pictures and len(after) == _FEWEST_AXES and after[1] == before[1]
 
 
 def _shape(sizes: Sequence[int]) -> str:

@@ -5,14 +5,13 @@ from threading import get_ident
 from typing import Any, Final
 
 import torch
-from torch.distributions import Categorical, Normal
 
 from ...aside import checking, is_aside
 from ...checks.blank_labels import blank_is_no_label
 from ...checks.bootstrap_mask import BootstrapHistory, BootstrapMasks
 from ...checks.bounded_outputs import targets_can_be_reached
 from ...checks.check_result import CheckResult
-from ...checks.copy_checks import checks_of_a_copy, checks_of_a_trained_copy
+from ...checks.copy_checks import checks_of_a_copy, checks_of_a_part, checks_of_a_trained_copy
 from ...checks.dependence import columns_are_used
 from ...checks.earlier_inputs import EarlierInputs
 from ...checks.flow_checks import flow_is_invertible_as_said
@@ -29,15 +28,15 @@ from ...checks.step_seen import MOST_CALLS, MOST_LOSSES, LossSeen, StepSeen, net
 from ...recording.recorder import Recorder
 from .silent_listener import SilentListener
 from .torch_calls import ModuleCalls
+from .torch_entropies import entropies
 from .torch_hooks import Hook, is_transformed
+from .torch_loss_parts import LossParts
 from .torch_patches import (
-    PatchedFunctions,
     add_call_listener,
     add_listener,
     current_graph_task_id,
     remove_call_listener,
     remove_listener,
-    report,
     wake_call_listener,
     wake_listener,
 )
@@ -95,11 +94,11 @@ class TorchChecks(SilentListener):
         self._calls = ModuleCalls(module_sites, recorder) if self._is_of_the_run else None
         self._handles: list[Any] = []
         self._seen: StepSeen | None = None
-        self._earlier = EarlierInputs()
+        self._earlier, self._parts = EarlierInputs(), LossParts(module_sites.modules, self.guard)
         self._generators: list[tuple[bytes, ...]] = []
         self._occasion = self._misses = 0
         self.wants_end_of = OCCASIONS[0] - 1
-        for add in (add_call_listener, add_listener, _entropies.add):
+        for add in (add_call_listener, add_listener, entropies.add):
             add(self)
         self._listen(False)
         self._is_postponed = self._has_postponed_tape = False
@@ -132,7 +131,7 @@ class TorchChecks(SilentListener):
             self.rehearsal.remove()
         remove_call_listener(self)
         remove_listener(self)
-        _entropies.remove(self)
+        entropies.remove(self)
         self.wants_end_of, self._is_postponed, self._has_postponed_tape = _NEVER, False, False
 
     def step_ends(self, step: int) -> None:
@@ -281,6 +280,8 @@ class TorchChecks(SilentListener):
             hook = Hook(self._forward_hook(sites.get(id(module), "")), self.guard)
             self._handles.append(module.register_forward_hook(hook, with_kwargs=True))
             self._handles.append(module.register_forward_pre_hook(Hook(self._note_generator, self.guard)))
+        if self._occasion + 1 == ALL_CHECKS:
+            self._handles += self._parts.arm(self._module_sites.entrances())
         if self._calls is not None and self._occasion < ALL_CHECKS:
             self._calls.arm()
         self._listen(True)
@@ -313,7 +314,7 @@ class TorchChecks(SilentListener):
     def _listen(self, is_awake: bool) -> None:
         wake_call_listener(self, is_awake)
         wake_listener(self, is_awake)
-        _entropies.wake(self, is_awake)
+        entropies.wake(self, is_awake)
 
     def _mine(self) -> StepSeen | None:
         """Return the step in progress, for calls of the training's own thread."""
@@ -335,6 +336,7 @@ class TorchChecks(SilentListener):
             with self.guard.quietly():
                 flowing = [tensor for tensor in outputs_of(output) if tensor.grad_fn is not None]
                 seen.outputs += flowing[: _MOST_OUTPUTS - len(seen.outputs)]
+                self._parts.answered(module, list(outputs_of(output)))
                 if site not in seen.calls and flowing and len(seen.calls) < _MOST_COPIES:
                     call = call_of(module, arguments, keywords).copied()
                     if call is not None:
@@ -389,6 +391,9 @@ class TorchChecks(SilentListener):
             with self.guard.quietly(), checking(), torch.no_grad():
                 for site, result in checks_of_parts(calls, modules, results, seen):
                     self._tell(site, [result])
+        for site, call in self._parts.calls.items() if self._occasion == ALL_CHECKS else ():
+            with self.guard.quietly(), checking(), torch.no_grad():
+                self._tell(site, checks_of_a_part(modules[site], call) if site not in calls else ())
 
     def _checked(self, site: str, model: torch.nn.Module, call: ModelCall, seen: StepSeen) -> Iterable[CheckResult]:
         found: list[CheckResult] = []
@@ -426,23 +431,6 @@ class TorchChecks(SilentListener):
                 told[key] = result
         for result in told.values():
             self._recorder.event("check", site, occasion=self._occasion, **result.data())
-
-
-def _watched_entropy(original: Callable[..., Any]) -> Callable[..., Any]:
-    def entropy(self: Any) -> Any:
-        result = original(self)
-        report(_entropies.awake, "entropy_returned", result)
-        return result
-
-    return entropy
-
-
-def _patch_entropies() -> None:
-    for kind in (Categorical, Normal):
-        _entropies.put(kind, "entropy", _watched_entropy)
-
-
-_entropies: PatchedFunctions[TorchChecks] = PatchedFunctions(_patch_entropies)
 
 
 def _inner(model: Any) -> Any:

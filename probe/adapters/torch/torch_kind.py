@@ -200,7 +200,6 @@ class TorchKind:
         if step >= _LAST:
             self.remove()
 
-    @_safely
     def copied(self, network: torch.nn.Module) -> None:
         """Note that the network has a copy which no optimizer holds."""
         self._copied.append(ref(network))

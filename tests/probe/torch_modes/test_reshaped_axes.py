@@ -135,6 +135,10 @@ def test_classes_of_a_mask(run_alike, wanted, outcome):
         ((32, 4, 10, 11), (32, 4, 11, 10), None),  # relative positions
         ((32, 64, 32), (32, 32, 64), None),  # pairs of steps
         ((32, 7, 1), (32, 1, 7), None),
+        ((32, 16, 8, 8), (2048, 16), (0, 2, 3, 1)),  # rows of channels, as a codebook is looked up for
+        ((32, 64, 8, 8), (2048, 64), None),  # maps, flattened
+        ((32, 8, 4, 4), (1024, 4), None),
+        ((7, 16, 8, 8), (448, 16), None),
         ((32, 0, 5), (32, 5, 0), None),
         ((), (1,), None),
     ],
