@@ -15,6 +15,7 @@ from ...checks.loss_graph import nodes_of_loss
 from ...checks.model_call import outputs_of
 from ...checks.own_targets import TargetFit, fit_of, joined, verdict_on, written_distances
 from ...checks.score_scale import PairScores, pair_scores_of, scores_can_be_sure
+from ...checks.several_targets import ComparedTerm, with_one_target_each
 from ...recording.recorder import Recorder
 from ...user_line import program_lines
 from .silent_listener import SilentListener
@@ -50,13 +51,20 @@ class _Looked:
         called: How many costs were called.
         outputs: Of the models, since the last backward pass.
         of_lines: How often each line has called a cost since then.
-        fits: By cost, those of its micro-batches.
+        terms: What each call compared, in all micro-batches.
     """
 
     called: int = 0
     outputs: list[torch.Tensor] = field(default_factory=list)
     of_lines: Counter[_Call] = field(default_factory=Counter)
-    fits: dict[str, list[TargetFit]] = field(default_factory=dict)
+    terms: list[ComparedTerm] = field(default_factory=list)
+
+    def fits(self) -> dict[str, list[TargetFit]]:
+        """Return by cost the fits of its micro-batches."""
+        found: dict[str, list[TargetFit]] = {}
+        for term in with_one_target_each(self.terms):
+            found.setdefault(term.which, []).append(term.fit)
+        return found
 
 
 class TorchTargets(SilentListener):
@@ -185,7 +193,7 @@ class TorchTargets(SilentListener):
             which = self._name(looked, title or name)
             fit = fit_of(name, prediction, target, options)
             if fit is not None:
-                looked.fits.setdefault(which, []).append(fit)
+                looked.terms.append(ComparedTerm(which, prediction.detach(), target.detach(), fit))
             pairs = pair_scores_of(name, prediction, target)
             if pairs is not None:
                 self._pairs.setdefault(which, deque(maxlen=_LOOKS)).append(pairs)
@@ -202,8 +210,9 @@ class TorchTargets(SilentListener):
 
     def _tell(self, step: int, looked: _Looked) -> None:
         """Record what the looks so far say together, where that has changed."""
-        for which, fits_of_step in looked.fits.items():
-            self._fits.setdefault(which, deque(maxlen=_LOOKS)).append(joined(fits_of_step))
+        with self.guard.quietly():
+            for which, fits_of_step in looked.fits().items():
+                self._fits.setdefault(which, deque(maxlen=_LOOKS)).append(joined(fits_of_step))
         codes = codes_differ_from_the_prior(self._from_the_prior, step)
         for result in self._changed([] if codes is None else [codes]):
             self._recorder.event("check", "", occasion=len(self._from_the_prior), **result.data())

@@ -70,6 +70,20 @@ def test_two_losses_of_one_step_are_looked_at_apart(told):
     assert (found["outcome"], found["subject"]) == ("broken", "mse_loss 2")
 
 
+def test_a_target_of_mixed_samples_that_weighs_almost_nothing(told):
+    torch.manual_seed(0)
+    model, weights = nn.Linear(4, 2), torch.randn(4, 2)
+
+    def loss():
+        x, order = torch.randn(16, 4), torch.randperm(16)
+        mixed, target = model(0.98 * x + 0.02 * x[order]), x @ weights
+        return 0.98 * functional.mse_loss(mixed, target) + 0.02 * functional.mse_loss(mixed, target[order])
+
+    found = told(model, loss, **LONG)
+    assert found.checks["targets_fit_their_predictions"]["outcome"] == "held"
+    assert "uninformative_labels" not in found.causes
+
+
 def test_inputs_that_are_moved_on_by_one_sample(told):
     torch.manual_seed(0)
     model, weights = nn.Linear(4, 4), torch.eye(4)
