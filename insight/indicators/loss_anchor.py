@@ -106,6 +106,11 @@ class LossAnchor(KnownLoss):
         """True if the scale of the input grows, as in a curriculum: then the loss may rise with it."""
         return trend(self.scales.newest(_WINDOW)) > _GROWS
 
+    @property
+    def is_of_guessing(self) -> bool:
+        """True if the cost of guessing says how much was learned: the loss has one term, and its data stay alike."""
+        return (not self.called or self.is_known) and not self.has_growing_data
+
     def is_one_known_loss(self, context: StepContext) -> bool:
         """Return whether the loss is one known function of one network's output, times a constant."""
         has_one_optimizer = len(context.model.structure.optimizers) <= 1

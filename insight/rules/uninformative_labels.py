@@ -219,7 +219,7 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
 
     From the start: the loss stays within 3 % of the entropy of the labels after 40 records and updates that sum to 0.3
     of the weights, and does not fall. The entropy is that of the labels given to the loss, or of an even distribution;
-    of real targets the loss of the best constant answer counts instead.
+    of real targets the loss of the best constant answer counts instead. A sum of terms has no such level.
     Whatever computes the loss, the probe computes it again with the model's answers exchanged among the samples of the
     batch. If that costs no more in four looks by step 100 or later, the answers have nothing to do with their targets.
 
@@ -290,7 +290,7 @@ def _from_the_start(context: StepContext, memory: _UninformativeLabelsState, los
         words = f"the loss stood at the entropy of the labels at first, and is {memory.recent.median():.4g} by step"
         yield _withdrawn(memory.slow, context, f"{words} {context.step}")
         memory.slow = None
-    if "start" in memory.reported or isnan(memory.entropy) or memory.entropy == 0.0 or memory.anchor.has_growing_data:
+    if "start" in memory.reported or not memory.entropy > 0.0 or not memory.anchor.is_of_guessing:
         return
     patience = _PATIENCE if context.known_sites("batch/tokens") else 1
     path = memory.path

@@ -40,8 +40,8 @@ def _is_stronger(other: ComparedTerm, term: ComparedTerm) -> bool:
 def _is_same(first: Tensor, second: Tensor) -> bool:
     """Return whether both are the same numbers in memory, as they are or as views."""
     same_place = first.data_ptr() == second.data_ptr() and first.device == second.device
-    return same_place and first.shape == second.shape and first.stride() == second.stride()
+    return bool(same_place and first.shape == second.shape and first.stride() == second.stride())
 
 
 def _differs(first: ComparedTerm, second: ComparedTerm) -> bool:
-    return first.target.shape != second.target.shape or not torch.equal(first.target, second.target)
+    return not (first.target.shape == second.target.shape and bool(torch.equal(first.target, second.target)))

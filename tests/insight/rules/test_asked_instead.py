@@ -62,6 +62,19 @@ def test_a_loss_that_leaves_the_entropy_of_its_labels_late_withdraws_the_finding
     assert not is_question(withdrawn)
 
 
+def test_a_sum_of_terms_that_passes_the_entropy_of_the_labels_of_one_is_left_alone() -> None:
+    model = chain("one:Dense", "two:Dense")
+    series = {"one.weight update/ratio_to_weight": 0.02, "one activation/mean": 0.1}
+    falling = (*(2.3 + 14 * 0.85**step for step in range(40)), *(2.31 + 0.02 * (-1) ** step for step in range(40)))
+    terms = Event("accumulation", 1, data={"factor": None, "micro_batches": 1, "terms": 1})
+    losses = [Event("loss_input", 0, data={"loss": loss, "columns": 10}) for loss in ("cross_entropy", "kl_div")]
+    for late in ((), (2.31 * 0.97**step for step in range(80))):
+        summed = {"scalar/loss": (*falling, *late), **series}
+        assert findings_of("uninformative-labels", summed, model, *losses[:1])
+        assert not findings_of("uninformative-labels", summed, model, *losses, terms)
+        assert not findings_of("uninformative-labels", summed, model, losses[0], terms)
+
+
 def test_a_loss_that_falls_slowly_is_judged_by_steps_and_not_by_their_micro_steps() -> None:
     """Eight micro-batches a step: what they differ by hides in three steps what twenty-four show."""
     model = chain("one:Dense", "two:Dense")
