@@ -12,9 +12,9 @@ from .model_probe import ModelProbe
 COLUMN, NEARLY = "targets_are_no_input_column", "targets_are_nearly_no_input_column"
 _COLUMN = "no column of {input} is the target itself"
 _NEARLY = "no column of {input} is the target up to a little noise"
-#: Samples below which nothing is said; from which a copy may be scaled, or have two values only; of these the rarer
-#: one's fewest samples, and values of another column that tell a table from a sequence of codes. Our choice; and the
-#: rounding of a copy.
+#: Samples below which nothing is said; from which a copy may be scaled, or have two values only; fewest samples of the
+#: rarer one, and of a block of equal ones; and values of another column that tell a table from a sequence of codes. Our
+#: choice; and the rounding of a copy.
 _FEWEST_SAMPLES, _FEWEST_ROWS, _RARE, _CODED, _ROUNDING = 8, 16, 4, 8, 1e-5
 #: Classes from which a column for each is looked for; one of two classes is the target itself.
 _CLASSES: Final = 3
@@ -32,7 +32,7 @@ def targets_in_columns(probe: ModelProbe, target: torch.Tensor, *, is_answer: bo
             another network recognises, and a model that rebuilds its input is given what it rebuilds.
     """
     wanted = target.reshape(-1).double()
-    if wanted.numel() < _FEWEST_SAMPLES or wanted.numel() != target.shape[0] or bool((wanted == wanted[0]).all()):
+    if wanted.numel() < _FEWEST_SAMPLES or wanted.numel() != target.shape[0] or _is_of_blocks(wanted):
         return
     for name, tensor in probe.call.tensors().items():
         if tensor.dim() < 2 or tensor.shape[0] != wanted.numel() or tensor.numel() == wanted.numel():
@@ -61,6 +61,15 @@ def targets_in_columns(probe: ModelProbe, target: torch.Tensor, *, is_answer: bo
             yield held(COLUMN, claim, subject=name, samples=wanted.numel())
             if is_answer and not same:
                 yield from _nearly(name, tensor, target)
+
+
+def _is_of_blocks(target: torch.Tensor) -> bool:
+    """Return whether the target is one value, or follows the place in the batch: one block of each value after another.
+
+    Such a target says what the batch was put together of, as the domains of an adversarial one, and is no label.
+    """
+    values, counts = target.unique_consecutive(return_counts=True)
+    return len(values) == 1 or (int(counts.min()) >= _RARE and len(values) == len(values.unique()))
 
 
 def _copies(columns: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

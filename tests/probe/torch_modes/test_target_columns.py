@@ -52,3 +52,20 @@ def test_a_table_that_is_rebuilt_with_its_classes_is_no_leak(told):
     found = told([model], loss)
     assert found.outcomes[EXACT, "input"] == "held"
     assert "data_leak" not in found.causes
+
+
+@pytest.mark.parametrize("is_shuffled", [False, True], ids=["in blocks", "shuffled"])
+def test_the_halves_that_a_batch_is_put_together_of_are_no_leak(told, is_shuffled):
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+
+    def loss():
+        domain = torch.cat((torch.zeros(16), torch.ones(16)))
+        x = torch.cat((torch.randn(32, 3), 0.3 * domain[:, None]), 1)
+        order = torch.randperm(32) if is_shuffled else torch.arange(32)
+        answer = model(x[order])
+        named = functional.mse_loss(answer[:, 0], x[order, 0] + torch.randn(32))
+        return named + functional.binary_cross_entropy_with_logits(answer[:, 1], domain[order])
+
+    found = told([model], loss)
+    assert found.causes.get("data_leak") == ("error" if is_shuffled else None)
