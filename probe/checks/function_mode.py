@@ -14,12 +14,15 @@ from ..warning_places import CallingPlaces, skipped_by_warnings
 
 #: Modules whose functions may be replaced by ones that report their calls.
 _WATCHED: Final = ("torch.nn.functional", "torch.autograd", "torch.nn.utils.clip_grad")
+#: Inside of a transformation of `torch.func`, such as vmap, tensors and parameters only stand for others: they are not
+#: to be read, nor kept.
+is_transformed: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 
 
 class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped where it is not installed
     """Lies on torch's stack between `begin` and `leave`, and calls each function as it is.
 
-    A subclass looks at the calls, in `before` and `after`.
+    A subclass looks at the calls, in `before` and `after`; of those inside of a function transform it only hears.
 
     Args:
         guard: Takes what they raise, after which the mode looks no more; without one it is raised, which is for calls
@@ -41,6 +44,9 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped
     ) -> None:
         """Look at what the function has returned."""
 
+    def transformed(self) -> None:
+        """Note that a function is called inside of a function transform."""
+
     @skipped_by_warnings
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -50,7 +56,9 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped
         options, plain, noted = kwargs or {}, func, None
         try:
             plain = plain_function(func)
-            if not self._has_failed:
+            if is_transformed():
+                self.transformed()
+            elif not self._has_failed:
                 noted = self.before(plain, args, options)
         except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
             self._failed(error)

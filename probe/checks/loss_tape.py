@@ -96,7 +96,7 @@ class LossTape(FunctionMode):
         self._roots: list[tuple[int, float]] = []
         self._elements = 0
         self._shapes: list[Reshape] = []
-        self._reason, self._is_paused = "", False
+        self._reason, self._is_paused, self._is_transformed = "", False, False
 
     # While the training runs ------------------------------------------------------------------------------------
 
@@ -122,7 +122,9 @@ class LossTape(FunctionMode):
     def backward_begins(self, root: torch.Tensor) -> None:
         """Note a loss that is about to be differentiated, and record nothing meanwhile."""
         self._is_paused = True
-        number = self._numbers.get(id(root))
+        if self._is_transformed and not self._roots:
+            self._reason = self._reason or "functions are transformed between the outputs and the loss"
+        number = None if self._is_transformed else self._numbers.get(id(root))
         if number is not None and root.numel() == 1 and len(self._roots) < _MOST_ROOTS:
             self._roots.append((number, float(root.detach())))
 
@@ -135,6 +137,10 @@ class LossTape(FunctionMode):
         self._is_paused = True
         self._kept.clear()
         self._numbers.clear()
+
+    def transformed(self) -> None:
+        """Take no more losses: what is made inside of a transform cannot be followed."""
+        self._is_transformed |= not (self._is_paused or is_aside())
 
     def before(self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
         """Note what the function is called with."""

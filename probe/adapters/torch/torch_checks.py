@@ -15,7 +15,7 @@ from ...checks.copy_checks import checks_of_a_copy, checks_of_a_part, checks_of_
 from ...checks.dependence import columns_are_used
 from ...checks.earlier_inputs import EarlierInputs
 from ...checks.flow_checks import flow_is_invertible_as_said
-from ...checks.function_mode import FunctionMode
+from ...checks.function_mode import FunctionMode, is_transformed
 from ...checks.input_scales import columns_have_one_scale, that_reach_a_layer
 from ...checks.judge_targets import TWO_SIDES, only_target
 from ...checks.loss_tape import tensors_in
@@ -29,7 +29,7 @@ from ...recording.recorder import Recorder
 from .silent_listener import SilentListener
 from .torch_calls import ModuleCalls
 from .torch_entropies import entropies
-from .torch_hooks import Hook, is_transformed
+from .torch_hooks import Hook
 from .torch_loss_parts import LossParts
 from .torch_patches import (
     add_call_listener,

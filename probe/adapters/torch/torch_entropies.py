@@ -5,13 +5,15 @@ from typing import Any
 
 from torch.distributions import Categorical, Normal
 
+from ...checks.function_mode import is_transformed
 from .torch_patches import PatchedFunctions, report
 
 
 def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
     def entropy(self: Any) -> Any:
         result = original(self)
-        report(entropies.awake, "entropy_returned", result)
+        if not is_transformed():
+            report(entropies.awake, "entropy_returned", result)
         return result
 
     return entropy

@@ -11,6 +11,7 @@ import torch
 from torch.compiler import is_compiling, is_dynamo_compiling
 
 from ...aside import is_aside
+from ...checks.function_mode import is_transformed
 from ...guard import Guard
 from ...hooks.output_hooks import OutputHooks, Pair
 from ...kernels import FLOAT64
@@ -25,8 +26,6 @@ from .torch_tensors import CODES
 compiler = vars(torch.compiler)
 is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", bool)  # since torch 2.7
 is_traced = torch._C._get_tracing_state  # by `torch.jit.trace`, whose tensors have no sizes to read
-#: Inside of a transformation of `torch.func`, such as vmap, tensors and parameters only stand for others.
-is_transformed: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 
 
 class Hook:

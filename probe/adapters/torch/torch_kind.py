@@ -12,6 +12,7 @@ from torch.distributions import Categorical, Normal
 
 from ....storage.training_kinds import TrainingKind
 from ...aside import is_aside
+from ...checks.function_mode import is_transformed
 from ...facts.training_kind import KindFacts, recognised
 from ...recording.recorder import Recorder
 from .torch_learners import Learners
@@ -339,7 +340,7 @@ def _watched_score(kind: str) -> Callable[[Callable[..., Any]], Callable[..., An
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
         def log_prob(self: Any, value: Any) -> Any:
             result = original(self, value)
-            if not torch.compiler.is_compiling() and _kinds and result.requires_grad:
+            if not (torch.compiler.is_compiling() or is_transformed()) and _kinds and result.requires_grad:
                 report(_kinds, "scored", kind, self, value)
             return result
 

@@ -15,6 +15,7 @@ from torch.nn.utils import clip_grad
 from torch.utils import checkpoint
 
 from ...aside import is_aside
+from ...checks.function_mode import is_transformed
 from ...guard import Guard
 from ...warning_places import skipped_by_warnings
 
@@ -319,13 +320,13 @@ class CallListener(Guarded, Protocol):
 def _announcing(
     called: Callable[..., None], returned: Callable[..., None] | None = None
 ) -> Callable[[FunctionType], FunctionType]:
-    """Return a builder of functions that report their calls around the original."""
+    """Return a builder of functions that report their calls around the original, unless a transform calls them."""
 
     def around(original: FunctionType) -> FunctionType:
-        is_compiling, awake, safely = torch.compiler.is_compiling, _awake_calls, _safely
+        is_compiling, is_inside, awake, safely = torch.compiler.is_compiling, is_transformed, _awake_calls, _safely
 
         def call(*arguments: object, **options: object) -> object:
-            if is_compiling() or not awake:
+            if is_compiling() or not awake or is_inside():
                 return original(*arguments, **options)
             safely(called, *arguments, **options)
             result = original(*arguments, **options)

@@ -14,10 +14,11 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from ...checks.function_mode import is_transformed
 from ...guard import Guard, belongs_to_training
 from .torch_adapter import TorchAdapter
 from .torch_closures import Arguments, closure_of, with_report
-from .torch_hooks import is_traced, is_transformed
+from .torch_hooks import is_traced
 from .torch_idle_optimizers import IdleOptimizers
 from .torch_kind import EarlyCalls
 from .torch_later import LaterTrainings
