@@ -283,7 +283,7 @@ def _maximising(context: StepContext, memory: _WrongLossSignState) -> Finding | 
 
 def _negated(context: StepContext) -> Finding | None:
     """Return a finding if backward started from the negative of the loss, or of its share of the micro-batches."""
-    for event in context.events("accumulation"):
+    for event in () if maximises(context) else context.events("accumulation"):
         factor, passes = number(event, "factor"), number(event, "micro_batches")
         is_exact = any(abs(factor * times + 1.0) < EXACT for times in (1.0, passes))
         if not is_exact or context.has_a_surrogate_loss or len(context.model.structure.optimizers) > 1:
@@ -300,7 +300,7 @@ def _is_a_cost(context: StepContext, memory: _WrongLossSignState) -> bool:
 
 def _negative(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
     factors = memory.anchor.factors
-    is_multiple = bool(factors) and max(factors) < 0 and _is_a_cost(context, memory)
+    is_multiple = bool(factors) and max(factors) < 0 and _is_a_cost(context, memory) and not maximises(context)
     if memory.negative.update(loss < 0, context.step) < _LASTING or not is_multiple:
         return None
     words = f"backward() started from {loss:.4g}, {factors[-1]:.3g} times {', '.join(sorted(memory.anchor.called))}"
@@ -311,7 +311,7 @@ def _negative(context: StepContext, memory: _WrongLossSignState, loss: float) ->
 
 def _likelihood(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
     """Return a finding for a first loss of -log(C) that falls, for a last layer of C outputs."""
-    if memory.seen != _FALLING or memory.first > 0 or context.has_a_surrogate_loss:
+    if memory.seen != _FALLING or memory.first > 0 or context.has_a_surrogate_loss or maximises(context):
         return None
     outputs = context.model.outputs
     if outputs < 2:
@@ -387,7 +387,7 @@ def _rising(context: StepContext, memory: _WrongLossSignState, loss: float) -> F
     is_small = bool(updates) and max(updates) < LARGE_UPDATE
     if not (is_clear and is_small) or context.has_a_surrogate_loss or len(context.model.structure.optimizers) > 1:
         return None
-    if memory.anchor.has_growing_data:
+    if memory.anchor.has_growing_data or maximises(context):
         return None
     only_climbs = memory.first > 0 and memory.least > (1 - _NEVER_BELOW) * memory.first
     if memory.anchor.self_made.is_self_made or not (only_climbs or memory.anchor.is_one_known_loss(context)):

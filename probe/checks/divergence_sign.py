@@ -5,6 +5,7 @@ from typing import Any
 
 from .check_result import CheckResult, broken, held
 from .loss_graph import SAME_VALUES, is_packed, shape_of
+from .step_direction import DOWNHILL, StepDirection
 
 DIVERGENCE = "divergence_is_lowered"
 CODES = "codes_differ_from_the_prior"
@@ -26,7 +27,7 @@ _LOOKS, _NEARER, _LATE = 3, 0.3, 200
 _Value = tuple[Any, int]  # a node and the number of its output
 
 
-def divergence_is_lowered(root: Any, nodes: Sequence[Any]) -> CheckResult | None:
+def divergence_is_lowered(root: Any, nodes: Sequence[Any], direction: StepDirection = DOWNHILL) -> CheckResult | None:
     """Check the sign of exp(s) - s, which a divergence from a standard normal holds for the logarithm s of a variance.
 
     It is least at s = 0, where both slopes are equal (Kingma & Welling 2014, "Auto-encoding variational Bayes",
@@ -35,20 +36,22 @@ def divergence_is_lowered(root: Any, nodes: Sequence[Any]) -> CheckResult | None
     Args:
         root: The node that made the loss.
         nodes: The nodes between the loss and the models' outputs.
+        direction: Tells which way steps go.
 
     Returns:
         None if the loss holds no such terms.
     """
     for weight, base, is_least_at_one in _divergences(_added(root, set(nodes))):
-        if weight > 0 and is_least_at_one:
+        slope = weight * direction.sign(base[1][0])
+        if slope > 0 and is_least_at_one:
             return held(DIVERGENCE, _CLAIM, weight=weight)
-        if weight < 0:
+        if slope < 0:
             shape, sign = shape_of(*base[1]), "-" if is_least_at_one else "+"
             return broken(
                 DIVERGENCE,
                 _CLAIM,
                 f"the loss holds {weight:.4g} * (exp(s) {sign} s) for a tensor s of shape {shape}: the divergence "
-                "of a normal from the standard one with a wrong sign, which has no lower bound",
+                f"of a normal from the standard one with a wrong sign{direction.words(base[1][0])}, which has no bound",
                 weight=weight,
             )
     return None

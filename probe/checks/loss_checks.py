@@ -10,6 +10,7 @@ from .divergence_sign import divergence_is_lowered
 from .loss_graph import advantages_are_constant, entropy_is_raised, pairs_are_compared_once, targets_are_constant
 from .parts_of_graph import PartsOfGraph
 from .softmax_axis import softmax_is_over_the_classes
+from .step_direction import DOWNHILL, StepDirection
 
 
 def checks_of_the_graph(
@@ -19,6 +20,8 @@ def checks_of_the_graph(
     losses: Sequence[tuple[str, torch.Tensor]],
     entropies: Sequence[torch.Tensor],
     parts: PartsOfGraph,
+    *,
+    direction: StepDirection = DOWNHILL,
 ) -> Iterator[CheckResult]:
     """Yield what the graph between a loss and the models' outputs tells.
 
@@ -29,13 +32,14 @@ def checks_of_the_graph(
         losses: Names and inputs of the loss functions that were called.
         entropies: Entropies of distributions that were asked for.
         parts: Tells which modules made a value.
+        direction: Tells which way steps go.
     """
     checks: tuple[Callable[[], CheckResult | None], ...] = (
         lambda: pairs_are_compared_once(nodes, batches, parts),
         lambda: targets_are_constant(nodes),
         lambda: advantages_are_constant(nodes, parts),
-        lambda: entropy_is_raised(root, entropies),
-        lambda: divergence_is_lowered(root.grad_fn, nodes),
+        lambda: entropy_is_raised(root, entropies, direction),
+        lambda: divergence_is_lowered(root.grad_fn, nodes, direction),
         lambda: softmax_is_over_the_classes(nodes, losses),
     )
     for check in checks:  # one by one: what fails costs none of those before

@@ -7,6 +7,7 @@ import torch
 
 from .check_result import CheckResult, broken, held
 from .parts_of_graph import UNKNOWN_PARTS, PartsOfGraph
+from .step_direction import DOWNHILL, StepDirection
 
 ADVANTAGE, ENTROPY = "advantages_have_no_gradient", "entropy_is_raised"
 _ADVANTAGE = "no gradient flows through the advantage of an action"
@@ -230,7 +231,9 @@ def is_of_a_choice(node: Node) -> bool:
     return (picks and is_one_of_all) or any(name.startswith(_CHOICES[5:]) for name in names)
 
 
-def entropy_is_raised(root: torch.Tensor, entropies: Sequence[torch.Tensor]) -> CheckResult | None:
+def entropy_is_raised(
+    root: torch.Tensor, entropies: Sequence[torch.Tensor], direction: StepDirection = DOWNHILL
+) -> CheckResult | None:
     """Check the sign of the loss's derivative with respect to the entropies that the program asked for.
 
     A bonus for entropy keeps a policy from settling early (Williams & Peng 1991; Mnih et al. 2016, equation of 3C).
@@ -239,9 +242,15 @@ def entropy_is_raised(root: torch.Tensor, entropies: Sequence[torch.Tensor]) -> 
     if not known or not root.requires_grad:
         return None
     slopes = torch.autograd.grad(root, known, torch.ones_like(root), retain_graph=True, allow_unused=True)
-    total = sum(float(slope.detach().double().sum()) for slope in slopes if slope is not None)
+    moved = [
+        (entropy.grad_fn, float(slope.double().sum()))
+        for entropy, slope in zip(known, slopes, strict=True)
+        if slope is not None
+    ]
+    total = sum(direction.sign(node) * slope for node, slope in moved)
     if total > 0:
-        words = f"the derivative of the loss with respect to the entropy is {total:.4g}: a step lowers it"
+        size, uphill = sum(slope for _, slope in moved), direction.words(moved[0][0])
+        words = f"the derivative of the loss with respect to the entropy is {size:.4g}{uphill}: a step lowers it"
         return broken(ENTROPY, _ENTROPY, words, slope=total)
     return held(ENTROPY, _ENTROPY, slope=total) if total < 0 else None
 
@@ -277,13 +286,17 @@ def origin_of(node: Node) -> Node:
 
 
 def loss_is_minimised(
-    root: torch.Tensor, losses: Sequence[tuple[str, torch.Tensor]], parts: PartsOfGraph = UNKNOWN_PARTS
+    root: torch.Tensor,
+    losses: Sequence[tuple[str, torch.Tensor]],
+    parts: PartsOfGraph = UNKNOWN_PARTS,
+    direction: StepDirection = DOWNHILL,
 ) -> Iterator[CheckResult]:
     """Check the sign of the loss's derivative with respect to each loss function's result.
 
     Args:
         losses: Names and results of the loss functions that were called since the last backward pass.
         parts: Tells which modules made what a loss function was given.
+        direction: Tells which way steps go.
     """
     plain = [
         (name, result)
@@ -298,10 +311,11 @@ def loss_is_minimised(
     for (name, result), slope in zip(plain, slopes, strict=True):
         if slope is None:
             continue
-        claim, total = _MINIMISED.format(name=name), float(slope.detach().double().sum())
+        claim, size = _MINIMISED.format(name=name), float(slope.detach().double().sum())
+        total = direction.sign(result.grad_fn) * size
         if total < 0:
-            value = float(result.detach().double().mean())
-            words = f"the derivative of the loss with respect to {name} is {total:.4g}: a step raises it"
+            value, uphill = float(result.detach().double().mean()), direction.words(result.grad_fn)
+            words = f"the derivative of the loss with respect to {name} is {size:.4g}{uphill}: a step raises it"
             found = broken(MAXIMISED, claim, words, subject=name, slope=total, value=value, terms=len(plain))
             yield found.at(parts.makers_of(result.grad_fn))
         elif total > 0:

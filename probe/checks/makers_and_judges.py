@@ -8,6 +8,7 @@ import torch
 
 from .bounded_outputs import NetworkCall
 from .check_result import CheckResult, broken, held
+from .step_direction import DOWNHILL, StepDirection
 
 LABELS, APART = "judge_sees_the_labels_of_what_is_made", "generator_and_judge_pull_apart"
 _LABELS = "{judge} sees what {maker} has made with the labels that it was made of"
@@ -21,8 +22,13 @@ def conditions_in(values: Sequence[Any]) -> tuple[torch.Tensor, ...]:
     return tuple([one.detach().clone() for one in values if isinstance(one, torch.Tensor) and _is_condition(one)])
 
 
-def slope_signs(root: torch.Tensor, calls: Sequence[NetworkCall]) -> Iterator[tuple[NetworkCall, int]]:
-    """Yield calls of networks with the sign by which all of their answers enter a loss; 0 where these differ."""
+def slope_signs(
+    root: torch.Tensor, calls: Sequence[NetworkCall], direction: StepDirection = DOWNHILL
+) -> Iterator[tuple[NetworkCall, int]]:
+    """Yield calls of networks with the sign by which all of their answers enter a loss; 0 where these differ.
+
+    Of a loss that is maximised the sign is the other one.
+    """
     given = {id(call.given) for call in calls}
     known = [call for call in calls if len(call.outputs) == 1 and _may_be_read(call.outputs[0], given)]
     if len({call.site for call in calls}) < 2 or not known:
@@ -32,7 +38,8 @@ def slope_signs(root: torch.Tensor, calls: Sequence[NetworkCall]) -> Iterator[tu
         slopes = torch.autograd.grad(root, outputs, torch.ones_like(root), retain_graph=True, allow_unused=True)
     for call, slope in zip(known, slopes, strict=True):
         if slope is not None and bool(slope.any()):
-            yield call, 1 if bool((slope >= 0).all()) else -1 if bool((slope <= 0).all()) else 0
+            sign = 1 if bool((slope >= 0).all()) else -1 if bool((slope <= 0).all()) else 0
+            yield call, sign * direction.sign(call.outputs[0].grad_fn)
 
 
 def makers_and_judges(calls: Sequence[NetworkCall]) -> Iterator[CheckResult]:

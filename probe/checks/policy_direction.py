@@ -8,6 +8,7 @@ import torch
 from ..guard import Guard
 from .check_result import CheckResult, broken, held
 from .loss_graph import is_of_a_choice, origin_of
+from .step_direction import DOWNHILL, StepDirection
 
 DIRECTION = "good_actions_become_likelier"
 _CLAIM = "a step raises the log-probability of actions whose return was better than the critic expected"
@@ -46,12 +47,18 @@ class PolicyDirection:
         self._seen: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._handles: list[Any] = []
 
-    def follow(self, nodes: Sequence[Any], fits: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    def follow(
+        self,
+        nodes: Sequence[Any],
+        fits: Sequence[tuple[torch.Tensor, torch.Tensor]],
+        direction: StepDirection = DOWNHILL,
+    ) -> None:
         """Follow a backward pass that is about to begin.
 
         Args:
             nodes: The nodes between the loss and the models' outputs.
             fits: Pairs of values and returns that a loss function compared.
+            direction: Tells which way steps go.
         """
         self._advantages += [
             (target.detach() - value.detach()).reshape(-1).double()
@@ -62,11 +69,15 @@ class PolicyDirection:
         products = [node for node in nodes if node.name() == "MulBackward0"]
         weighted = [(node, found) for node in products if (found := _weighted_choice(node)) is not None]
         self._handles += [
-            node.register_prehook(self._safely(self._hook(*found))) for node, found in weighted[:_MOST_PRODUCTS]
+            node.register_prehook(self._safely(self._hook(factor, sign * direction.sign(node))))
+            for node, (factor, sign) in weighted[:_MOST_PRODUCTS]
         ]
         self._factors += [factor for _, (factor, _) in weighted[:_MOST_PRODUCTS]]
         picks = [node for node in nodes if node.name().startswith("Gather") and is_of_a_choice(node)]
-        self._handles += [node.register_prehook(self._safely(self._note_choice)) for node in picks[:_MOST_PRODUCTS]]
+        self._handles += [
+            node.register_prehook(self._safely(self._choice_hook(direction.sign(node))))
+            for node in picks[:_MOST_PRODUCTS]
+        ]
 
     def result(self) -> CheckResult | None:
         """Return what the backward pass showed, and stop following it; None if it showed nothing."""
@@ -93,9 +104,12 @@ class PolicyDirection:
         slopes = torch.stack([gradient.detach().reshape(-1).double() for gradient in mine])
         return _verdict(slopes.sum(0), used)
 
-    def _note_choice(self, gradients: Sequence[torch.Tensor | None]) -> None:
-        if gradients and gradients[0] is not None:
-            self._choices.append(gradients[0].detach())
+    def _choice_hook(self, sign: int) -> Any:
+        def note(gradients: Sequence[torch.Tensor | None]) -> None:
+            if gradients and gradients[0] is not None:
+                self._choices.append(sign * gradients[0].detach())
+
+        return note
 
     def _hook(self, factor: torch.Tensor, sign: int) -> Any:
         def note(gradients: Sequence[torch.Tensor | None]) -> None:
@@ -114,7 +128,7 @@ def _verdict(slope: torch.Tensor, advantage: torch.Tensor) -> CheckResult | None
     share, count = float(raised.double().mean()), int(moved.sum())
     if share <= 1 - _SURE:
         words = (
-            f"the gradient lowers the log-probability of {1 - share:.0%} of {count} actions that did better than "
+            f"a step lowers the log-probability of {1 - share:.0%} of {count} actions that did better than "
             "expected, and raises those that did worse"
         )
         return broken(DIRECTION, _CLAIM, words, share=share, actions=count)

@@ -21,6 +21,7 @@ from .parts_of_graph import UNKNOWN_PARTS, PartsOfGraph
 from .policy_direction import PolicyDirection
 from .random_numbers import generator_state
 from .score_layout import no_sample_competes_with_itself, scores_keep_their_positions
+from .step_direction import DOWNHILL, StepDirection
 from .term_sizes import terms_have_a_share
 
 #: Losses, and calls of networks, that are kept of one step. Our choice.
@@ -56,6 +57,7 @@ class StepSeen:
         networks: All calls of the networks, in order.
         derivatives: What was asked for by `torch.autograd.grad`.
         parts: Tells which modules made a value.
+        direction: Tells which way steps go.
     """
 
     calls: dict[str, ModelCall] = field(default_factory=dict)
@@ -71,12 +73,14 @@ class StepSeen:
     networks: list[NetworkCall] = field(default_factory=list)
     derivatives: AskedDerivatives = field(default_factory=AskedDerivatives)
     parts: PartsOfGraph = UNKNOWN_PARTS
+    direction: StepDirection = DOWNHILL
 
     @classmethod
-    def under(cls, guard: Guard, parts: PartsOfGraph = UNKNOWN_PARTS) -> Self:
+    def under(cls, guard: Guard, parts: PartsOfGraph = UNKNOWN_PARTS, direction: StepDirection = DOWNHILL) -> Self:
         """Return what is seen of a step that begins; the guard takes what fails as the training runs."""
         policy, derivatives = PolicyDirection(guard), AskedDerivatives(guard)
-        return cls(generators=[generator_state()], policy=policy, derivatives=derivatives, parts=parts)
+        begun = [generator_state()]
+        return cls(generators=begun, policy=policy, derivatives=derivatives, parts=parts, direction=direction)
 
     def read(self, root: torch.Tensor) -> float | None:
         """Take what the graph of a loss tells; return the cost of the best constant answer, where that is known."""
@@ -84,7 +88,7 @@ class StepSeen:
         nodes = nodes_of_loss(root, self.outputs)
         if not nodes:
             if any(output is root for output in self.outputs):  # a model that returns its loss
-                self.results += loss_is_minimised(root, results, self.parts)
+                self.results += loss_is_minimised(root, results, self.parts, self.direction)
             return None
         batches = {output.shape[0] for output in self.outputs if output.dim()}
         squared = targets_of_squares(nodes, self.outputs)
@@ -96,13 +100,15 @@ class StepSeen:
         fits = [(loss.input, loss.target) for loss in self.losses if loss.target is not None]
         plain = [(value, target) for value, target in fits if target.is_floating_point()]
         self.targets += [target for _, target in plain if not target.requires_grad]
-        self.policy.follow(nodes, plain)
+        self.policy.follow(nodes, plain, self.direction)
         if self.flow is None:
             self.flow = weight_of_a_flow(root, self.outputs)
-        self.results += loss_is_minimised(root, results, self.parts)
-        self.results += checks_of_the_graph(root, nodes, batches, given, self.entropies, self.parts)
+        self.results += loss_is_minimised(root, results, self.parts, self.direction)
+        self.results += checks_of_the_graph(
+            root, nodes, batches, given, self.entropies, self.parts, direction=self.direction
+        )
         terms = [(loss.name, loss.result, loss.target) for loss in self.losses if loss.result is not None]
-        for call, sign in slope_signs(root, self.networks):
+        for call, sign in slope_signs(root, self.networks, self.direction):
             call.signs.append(sign)
         share = terms_have_a_share(root, terms)
         self.results += [share] if share is not None else []

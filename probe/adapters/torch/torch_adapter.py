@@ -10,6 +10,7 @@ import torch.distributed as distributed
 
 from ....storage.run_info import Structure
 from ...checks.check_result import CheckResult
+from ...checks.step_direction import StepDirection
 from ...errors import ConfigError, NotWatchable
 from ...guard import Guard
 from ...hooks.batch_hooks import BatchHooks
@@ -318,7 +319,8 @@ class TorchAdapter:
         reached = ReachedParameters(self.model, lambda: view.optimizers)
         self._resting = resting = RestingNetworks(sites.modules, lambda: view.optimizers, recorder.guard)
         recorder.last_looks.append(partial(resting.training_ends, recorder, len(OCCASIONS) + 1))
-        return TorchChecks(sites, recorder, reached=reached, resting=resting)
+        direction = StepDirection(lambda: view.optimizers)
+        return TorchChecks(sites, recorder, reached=reached, resting=resting, direction=direction)
 
     def _turns_of(self, training: TorchTraining) -> TurnChecks:
         learners, self._resting.copied = training.learners, training.kind.copied

@@ -24,6 +24,7 @@ from ...checks.model_probe import ModelProbe, NotAnswered, NotFinite
 from ...checks.padding import unpadded_rows_are_answered
 from ...checks.part_order import checks_of_parts, without_claims_of_the_whole
 from ...checks.random_numbers import generator_state, random_numbers_differ
+from ...checks.step_direction import DOWNHILL, StepDirection
 from ...checks.step_seen import MOST_CALLS, MOST_LOSSES, LossSeen, StepSeen, network_call
 from ...recording.recorder import Recorder
 from .silent_listener import SilentListener
@@ -68,6 +69,7 @@ class TorchChecks(SilentListener):
         reached: Follows the losses to what they train; None where that is not known.
         resting: Looks at networks that are called and not trained, likewise.
         concerns: Whether copies of this module are called; of all modules where it is left out.
+        direction: Tells which way steps go.
 
     Attributes:
         wants_end_of: The first step whose end `step_ends` must be told; beyond every step when the checks are over.
@@ -83,10 +85,11 @@ class TorchChecks(SilentListener):
         reached: ReachedParameters | None = None,
         resting: RestingNetworks | None = None,
         concerns: Callable[[torch.nn.Module], bool] = lambda _: True,
+        direction: StepDirection = DOWNHILL,
     ) -> None:
         super().__init__(recorder.guard)
         self._module_sites, self._recorder, self._reached = module_sites, recorder, reached
-        self._concerns = concerns
+        self._concerns, self._direction = concerns, direction
         self._resting = resting
         self._masks, self._mask_history = BootstrapMasks(self.guard), BootstrapHistory()
         self._leaving: list[FunctionMode] = []
@@ -270,7 +273,7 @@ class TorchChecks(SilentListener):
         config, places = self._recorder.config, self._module_sites
         if not config.checks or places.is_compiled or places.is_shared_out or config.schedule("operator").is_ever_due:
             return  # a new hook would have torch compile the model again; operators would hold a copy
-        self._seen = StepSeen.under(self.guard, places.parts_of_graph())
+        self._seen = StepSeen.under(self.guard, places.parts_of_graph(), self._direction)
         self._masks = BootstrapMasks(self.guard)
         if self._resting is not None:
             with self.guard.quietly(), checking(), torch.no_grad():

@@ -13,6 +13,7 @@ from weakref import ref
 import torch
 from torch.optim import Optimizer
 
+from ...checks.step_direction import StepDirection
 from ...recording.recorder import Recorder
 from .torch_checks import ALL_CHECKS, OCCASIONS, TorchChecks
 from .torch_networks import Program, kind_of, networks_holding, parameter_ids
@@ -92,9 +93,14 @@ class _LaterTraining:
     """The checks of one optimizer's networks, which are kept until these are over or the optimizer is gone."""
 
     def __init__(self, networks: Mapping[str, torch.nn.Module], recorder: Recorder) -> None:
-        self._checks = TorchChecks(ModuleSites(Program(networks)), recorder, OCCASIONS[:ALL_CHECKS])
+        sites, direction = ModuleSites(Program(networks)), StepDirection(self._optimizers)
+        self._checks = TorchChecks(sites, recorder, OCCASIONS[:ALL_CHECKS], direction=direction)
         self._steps = 0
         self.owner: ref[Optimizer] | None = None
+
+    def _optimizers(self) -> list[Optimizer]:
+        owner = self.owner() if self.owner is not None else None
+        return [] if owner is None else [owner]
 
     @property
     def is_over(self) -> bool:

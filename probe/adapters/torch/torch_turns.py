@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 
 from ...checks.check_result import CheckResult, broken, held
+from ...checks.step_direction import StepDirection
 from ...recording.recorder import Recorder
 from .torch_checks import ALL_CHECKS, OCCASIONS, TorchChecks
 from .torch_learners import Learners
@@ -158,6 +159,7 @@ class TurnChecks:
             OCCASIONS[:ALL_CHECKS],
             reached=ReachedParameters(self.model, lambda: self.optimizers),
             concerns=lambda module: any(id(parameter) in ids for parameter in module.parameters()),
+            direction=StepDirection(lambda: self.optimizers),
         )
 
 
