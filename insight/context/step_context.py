@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from .gradient_depth import DepthProfile, depth_profile, plain_depths
 from .model_index import ModelIndex
 from .record_burst import Burst, StackedSubject, once
 from .subject_table import SubjectRows, Table
+
+#: Update over weight from which the weight was as good as zero before: such a ratio says nothing of the update.
+FROM_ZERO: Final = 1e6
 
 
 def nothing(records: int) -> None:
@@ -233,7 +236,10 @@ class StepContext:
 
     @once
     def typical_update(self) -> float:
-        """Return the median over the weight matrices of update norm over weight norm; NaN when it was not recorded."""
+        """Return the median over the weight matrices of update norm over weight norm; NaN when it was not recorded.
+
+        Weights that were zero before have no such ratio.
+        """
         table = self.table("update")
         if table is None or self.matrices is None:
             return float("nan")
@@ -242,10 +248,10 @@ class StepContext:
             return table.stacked.known("typical", order, lambda stacked: _typical(stacked, order))[table.index]
         ratios = table.column("ratio_to_weight")
         if not table.is_whole:
-            return median(ratios[self.matrices & table.present & np.isfinite(ratios)])
+            return median(ratios[self.matrices & table.present & (ratios < FROM_ZERO)])
         few = ratios[order]
-        finite = np.isfinite(few)
-        return median(few if np.count_nonzero(finite) == len(few) else few[finite])
+        known = few < FROM_ZERO
+        return median(few if np.count_nonzero(known) == len(few) else few[known])
 
     @once
     def whole_update(self) -> float:
@@ -322,11 +328,11 @@ def _is_of_a_policy(scalars: tuple[str, ...]) -> bool:
 
 
 def _typical(stacked: StackedSubject, order: NDArray[np.intp]) -> list[float]:
-    """Return, by record, the median of the finite ratios of these rows."""
+    """Return, by record, the median of the ratios of these rows, those of weights that were zero left out."""
     ratios = stacked.columns("ratio_to_weight")[:, order]
-    if np.isfinite(ratios).all():
+    if (ratios < FROM_ZERO).all():
         return medians(ratios)
-    return [median(row[np.isfinite(row)]) for row in ratios]
+    return [median(row[row < FROM_ZERO]) for row in ratios]
 
 
 class Lookahead:

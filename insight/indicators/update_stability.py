@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from ..context.step_context import StepContext
-from ..running_statistics import RobustBaseline, Window
+from ..context.step_context import FROM_ZERO, StepContext
+from ..running_statistics import RobustBaseline, Window, median
 from .routing_collapse import LOST_LOGIT, ONE_HOT, SHARPER
 
 #: Update over weight, per step, that no healthy training was seen to reach.
@@ -28,7 +28,36 @@ _SETTLED = 10
 _LEAP, _KNOWN = 10.0, 10
 #: Records after an update of this size whose loss judges it.
 _MEMORY: Final = 20
+#: Records in which a weight that began at zero gets a size of its own: each step is large beside it before. Our choice.
+_GROWS: Final = 20
 _ADAPTIVE: Final = ("adam", "lamb", "rmsprop", "adagrad", "adadelta", "lion", "adafactor", "ftrl")
+
+
+@dataclass(slots=True)
+class _GrownWeights:
+    """The update of weights that have a size to compare it with: layers that begin at zero grow for a while.
+
+    Where all of them do, as in a single layer, there is nothing else to judge by, and they count.
+    """
+
+    records: int = 0
+    _young: dict[str, int] = field(default_factory=dict)
+
+    def typical_update(self, context: StepContext) -> float:
+        """Return `StepContext.typical_update` without the weights that have begun at zero of late."""
+        table, matrices = context.table("update"), context.matrices
+        if table is None or matrices is None or self.records > 2 * _GROWS:
+            return context.typical_update
+        self.records += 1
+        ratios, sites = table.column("ratio_to_weight"), table.rows.sites
+        if self.records <= _GROWS:
+            began = np.flatnonzero(table.present & (ratios >= FROM_ZERO))
+            self._young.update((sites[row], self.records + _GROWS) for row in began)
+        if not self._young:
+            return context.typical_update
+        is_old = np.array([self._young.get(site, 0) < self.records for site in sites], dtype=np.bool_)
+        rest = ratios[matrices & table.present & is_old & (ratios < FROM_ZERO)]
+        return median(rest) if len(rest) else context.typical_update
 
 
 @dataclass(slots=True)
@@ -76,6 +105,7 @@ class UpdateStability:
     recent: Window = field(default_factory=lambda: Window(10))
     ratios: Window = field(default_factory=lambda: Window(20))
     _large_seen: int = 0
+    _grown: _GrownWeights = field(default_factory=_GrownWeights)
     _whole: dict[str, float] = field(default_factory=dict)
 
     def update(self, context: StepContext) -> None:
@@ -88,7 +118,7 @@ class UpdateStability:
             self.records += 1
         self._learn_damage(context)
         self.has_no_matrix = context.model.has_no_matrix
-        ratio = context.whole_update if self.has_no_matrix else context.typical_update
+        ratio = context.whole_update if self.has_no_matrix else self._grown.typical_update(context)
         if self.jumped_at != context.step:
             self.ratios.add(ratio)
         if ratio >= LARGE_UPDATE:

@@ -56,3 +56,23 @@ def test_a_policy_with_one_answer_left_is_damaged_and_its_loss_is_not_judged() -
     assert found.is_damaged()
     assert not found.is_harmed
     assert found.records == 4
+
+
+FROM_ZERO = (3e28, 1.5, 0.7, 0.43, 0.25, *(0.1,) * 10)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "is_large"),
+    [
+        ((0.0, *(0.01,) * 14), FROM_ZERO, False),
+        ((0.0, 0.5, *(0.01,) * 13), FROM_ZERO, True),  # the other layer moves as far
+        (FROM_ZERO, FROM_ZERO, True),  # all begin at zero: there is nothing else to judge by
+        ((0.0, *(0.01,) * 39, 0.5), (*FROM_ZERO, *(0.05,) * 25, 0.9), True),  # it has its size by then
+    ],
+    ids=["one layer", "both move", "both begin at zero", "later"],
+)
+def test_a_layer_that_begins_at_zero_moves_far_beside_it(one: object, two: object, *, is_large: bool) -> None:
+    series = {"one.weight update/ratio_to_weight": one, "two.weight update/ratio_to_weight": two}
+    stability = lived({"scalar/loss": (2.0,) * len(one), **series})  # type: ignore[arg-type]
+    assert (stability.large_first is not None) is is_large
+    assert not stability.peak > 10
