@@ -7,6 +7,7 @@ from typing import Final, Literal
 import numpy as np
 
 from ..storage import Event, Finding, Run, RunNotFound, Store, display_site
+from ..storage.percent import percent
 from ..storage.ranks.rank_details import OUTLIER
 from ..storage.ranks.topology import Topology, read_topology
 from ..storage.run_info import ALL_RANKS
@@ -130,7 +131,7 @@ def _named(
     newest = int(history.steps[-1])
     goes_on = newest - last <= 10 * _stride(history)
     when = f"since step {first:,}" if goes_on else f"from step {first:,} to step {last:,}"
-    how = "" if steady else f" in {shares[0]:.0%} of the steps"
+    how = "" if steady else f" in {percent(shares[0])} of the steps"
     verb = "holds" if goes_on else "held"
     return RankVerdict(
         f"{_named_place(rank, topology, capital=True)} {verb} up the others {when}{how}: it "

@@ -7,6 +7,7 @@ from math import isnan
 import numpy as np
 
 from ...storage import Finding, display_site
+from ...storage.percent import percent
 from ..context.step_context import StepContext
 from ..indicators.routing_collapse import ONE_HOT, SPAN
 from ..recording import Recording, apart, chain
@@ -66,9 +67,9 @@ def check(context: StepContext, memory: _AttentionEntropyCollapseState) -> Itera
             },
             severity="warning",
             first_step=memory.lasting.since(row),
-            explanation=f"the attention of {display_site(site)} has only {entropy[row]:.2%} of its largest possible "
-            f"entropy{'' if isnan(largest) else f', with logits up to {largest:.3g}'}; every query looks at one key "
-            "only",
+            explanation=f"the attention of {display_site(site)} has only {percent(entropy[row], decimals=2)} of its "
+            f"largest possible entropy{'' if isnan(largest) else f', with logits up to {largest:.3g}'}; every "
+            "query looks at one key only",
             advice="check the factor 1 / sqrt(head size) and the mask; normalise queries and keys, or lower the "
             "rate and the gain of their projections",
             confidence=0.9,

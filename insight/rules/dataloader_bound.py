@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from ...storage import ROOT_SITE, Event, Finding
+from ...storage.percent import percent
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..event_fields import items
 from ..indicators.policy_training import small_evaluations
@@ -119,7 +120,7 @@ def check(context: StepContext, memory: _DataloaderBoundState) -> Iterator[Findi
         severity="warning",
         first_step=memory.streak.since,
         position=0,
-        explanation=f"{data * 1e3:.3g} of the {step * 1e3:.3g} ms of a step ({data / step:.0%}) pass between the "
+        explanation=f"{data * 1e3:.3g} of the {step * 1e3:.3g} ms of a step ({percent(data / step)}) pass between the "
         "optimizer's step and the next forward: in the loader, or in whatever else the loop does there (logs, "
         "checkpoints, metrics); the monitor cannot tell the two apart",
         advice="time the loader's next() alone to see which it is; for the loader, load in the background "

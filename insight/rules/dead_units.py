@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...storage import Finding, display_site
+from ...storage.percent import percent
 from ..context.record_burst import StackedSubject
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table, some
@@ -241,7 +242,7 @@ def _dead_units(context: StepContext, memory: _DeadUnitsState) -> Iterator[Findi
             {"dead_share": float(share[row]), "limit": _DEAD_UNITS, "modules": len(rows)},
             severity="info" if is_open else "warning",
             first_step=memory.units.since(row),
-            explanation=f"{share[row]:.0%} of the units of {display_site(site)} have not fired in any look since "
+            explanation=f"{percent(share[row])} of the units of {display_site(site)} have not fired in any look since "
             f"step {memory.units.since(row)} or earlier; they get no gradient and do not come back by themselves"
             f"{doubt}",
             advice="check the bias of the layer before it and the largest updates so far; restart with a lower "
@@ -282,7 +283,7 @@ def _report(
             "highest_input": max(fed.values(), default=float("nan")),
         },
         first_step=int(memory.streaks.since[row]),
-        explanation=f"{share:.1%} of the output of {display_site(site)} has been exactly zero for "
+        explanation=f"{percent(share, decimals=1)} of the output of {display_site(site)} has been exactly zero for "
         f"{memory.streaks.lengths[row]} records; it passes no gradient, so the layers before it learn nothing "
         f"through it; {why}",
         advice="check the bias and the weights of the layer before it for a large negative bias, or for one update "

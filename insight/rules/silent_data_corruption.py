@@ -7,6 +7,7 @@ from math import isfinite, sqrt
 import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
+from ...storage.percent import percent
 from ..context.optimizer_state import is_bit_flip
 from ..context.step_context import Excess, Lookahead, SkipWindow, StepContext
 from ..event_fields import as_number, items, number, numbers, ranks, words
@@ -313,7 +314,7 @@ def _flipped_state(context: StepContext, memory: _SilentDataCorruptionState) -> 
         fault.site,
         f"optimizer/{fault.slot}/max",
         {"mean": fault.value, "expected": fault.expected, "share_of_the_norm": fault.peak},
-        explanation=f"after step {context.step} a single element makes up {fault.peak:.0%} of the {fault.slot} of "
+        explanation=f"after step {context.step} a single element makes up {percent(fault.peak)} of the {fault.slot} of "
         f"{fault.site}; its mean is {fault.value:.4g}, but the state before and this step's gradient give "
         f"{fault.expected:.4g}",
         advice="look for code that writes to single elements; if there is none, test this host's memory and device, "

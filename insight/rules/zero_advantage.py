@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...storage import ROOT_SITE, Finding
+from ...storage.percent import percent
 from ..context.step_context import StepContext
 from ..recording import Recording
 from ..rule import LOSS, rule
@@ -59,8 +60,8 @@ def check(context: StepContext, memory: _ZeroAdvantageState) -> Iterator[Finding
         evidence if reward is None else evidence | {"mean_reward": reward},
         first_step=memory.streak.since,
         position=0,
-        explanation=f"since step {memory.streak.since} the rewards within {share:.0%} of the groups are all equal; "
-        "their advantages are zero, and the policy learns nothing from them"
+        explanation=f"since step {memory.streak.since} the rewards within {percent(share)} of the groups are all "
+        "equal; their advantages are zero, and the policy learns nothing from them"
         + ("" if reward is None else f"; the mean reward is {reward:.3g}"),
         advice="check first whether the reward function returns the same for every answer; then mix the difficulty "
         "of the questions, sample at a higher temperature or in larger groups, and drop groups without a difference",

@@ -6,6 +6,7 @@ from typing import Final
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ...storage.percent import percent
 from .check_result import CheckResult, broken, held
 from .model_probe import ModelProbe
 
@@ -44,8 +45,8 @@ def running_statistics_fit_the_batches(probe: ModelProbe) -> CheckResult | None:
     if distance <= _FAR:
         return held(STATISTICS, _CLAIM, subject="", **numbers)
     words = (
-        f"with a momentum of {momentum:g}, {left:.0%} of the running statistics of {len(known)} batch norms are still "
-        f"their first values, and they are {distance:.2g} deviations from those of the batch"
+        f"with a momentum of {momentum:g}, {percent(left)} of the running statistics of {len(known)} batch norms are "
+        f"still their first values, and they are {distance:.2g} deviations from those of the batch"
     )
     return broken(STATISTICS, _CLAIM, words, subject="", **numbers)
 

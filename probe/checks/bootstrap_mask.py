@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import torch
 
+from ...storage.percent import percent
 from ..aside import is_aside
 from ..guard import Guard
 from .check_result import CheckResult, broken, held
@@ -102,6 +103,6 @@ class BootstrapHistory:
             return held(BOOTSTRAP, _CLAIM, subject="", **numbers)
         words = (
             f"over {samples} samples of {len(self._looks)} steps, the value of the next state is multiplied by zero "
-            f"for {1 - share:.0%}"
+            f"for {percent(1 - share)}"
         )
         return broken(BOOTSTRAP, _CLAIM, words, subject="", **numbers)

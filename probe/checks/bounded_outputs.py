@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import torch
 
+from ...storage.percent import percent
 from .check_result import CheckResult, broken, held
 from .loss_graph import origin_of
 
@@ -137,7 +138,7 @@ def _result(check: str, claim: str, what: str, values: torch.Tensor, kind: str, 
     if not outside > _SHARE:
         return held(check, claim, subject=subject, **numbers)
     words = (
-        f"{what} reach from {smallest:.4g} to {largest:.4g}, and {outside:.0%} of them lie outside of what a {kind} "
-        f"can give, {low:g} to {high:g}"
+        f"{what} reach from {smallest:.4g} to {largest:.4g}, and {percent(outside)} of them lie outside of what a "
+        f"{kind} can give, {low:g} to {high:g}"
     )
     return broken(check, claim, words, subject=subject, **numbers)

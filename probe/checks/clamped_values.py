@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from ...storage.percent import percent
 from .check_result import CheckResult, broken, held
 from .copy_tape import Noted
 
@@ -28,8 +29,9 @@ def clamps_leave_values_free(calls: Sequence[Noted]) -> CheckResult | None:
                 if isinstance(value, int | float)
             )
             words = (
-                f"{1 - free:.1%} of the {call.given.numel()} values of a tensor {tuple(call.given.shape)} that "
-                f"{call.name}({limits}) is given lie beyond its limit; their mean is {float(call.given.mean()):.4g}"
+                f"{percent(1 - free, decimals=1)} of the {call.given.numel()} values of a tensor "
+                f"{tuple(call.given.shape)} that {call.name}({limits}) is given lie beyond its limit; their mean "
+                f"is {float(call.given.mean()):.4g}"
             )
             return broken(CLAMPED, _CLAIM, words, subject=call.name, free=free)
     return held(CLAMPED, _CLAIM) if clamped else None

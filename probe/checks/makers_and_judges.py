@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ...storage.percent import percent
 from .bounded_outputs import NetworkCall
 from .check_result import CheckResult, broken, held
 from .step_direction import DOWNHILL, StepDirection
@@ -75,7 +76,7 @@ def _labels(site: str, made: Sequence[tuple[NetworkCall, NetworkCall]]) -> Itera
         if least > _SHARE:
             words = (
                 f"{judge} is given what {maker_name} has made with other labels than those that it was made of: "
-                f"{least:.0%} of them differ"
+                f"{percent(least)} of them differ"
             )
             yield broken(LABELS, claim, words, subject=judge, share=least)
             return

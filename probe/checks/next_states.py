@@ -5,6 +5,7 @@ from typing import Final
 
 import torch
 
+from ...storage.percent import percent
 from .check_result import CheckResult, broken, held
 
 NEXT: Final = "next_states_are_others"
@@ -62,8 +63,8 @@ class NextStates:
         if share < _SHARE:
             return held(NEXT, claim, subject=self.copy, looks=looks, share=share)
         words = (
-            f"in each of {self.looks} steps {self.copy} was given, for at least {share:.0%} of the samples, the very "
-            f"state that {self.network} was given: the next state is the state itself"
+            f"in each of {self.looks} steps {self.copy} was given, for at least {percent(share)} of the samples, the "
+            f"very state that {self.network} was given: the next state is the state itself"
         )
         return broken(NEXT, claim, words, subject=self.copy, looks=looks, share=share)
 

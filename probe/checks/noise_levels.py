@@ -7,6 +7,7 @@ from typing import Final
 
 import torch
 
+from ...storage.percent import percent
 from .check_result import CheckResult, broken, held
 from .constant_inputs import is_normal_noise
 
@@ -95,8 +96,8 @@ def noise_is_what_samplers_start_from(batches: Sequence[NoisyBatch]) -> Iterator
         yield held(ALONE, _ALONE, subject=name)
         return
     words = (
-        f"where {level_name} is {'largest' if errors > 0 else 'smallest'}, noise is {last:.0%} of {name}, and data the "
-        "rest"
+        f"where {level_name} is {'largest' if errors > 0 else 'smallest'}, noise is {percent(last)} of {name}, and "
+        "data the rest"
     )
     yield broken(ALONE, _ALONE, words, subject=name, share=last)
 

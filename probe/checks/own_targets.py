@@ -7,6 +7,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from ...storage.percent import percent
 from .check_result import CheckResult, broken, held
 from .loss_graph import Node, origin_of
 
@@ -125,7 +126,7 @@ def verdict_on(which: str, fits: Sequence[TargetFit]) -> list[CheckResult]:
         words = (
             f"over {samples} samples of the last {len(fits)} looks, the targets of other samples fit the predictions "
             + ("better than" if min(errors, worst * samples**0.5) < -_SOMETHING else "as well as")
-            + f" their own: exchanging them lowers {which} for {better:.0%} of the samples"
+            + f" their own: exchanging them lowers {which} for {percent(better)} of the samples"
         )
         found.append(broken(OWN, claim, words, subject=which, **numbers))
     return found

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from ...storage.percent import percent
 from .check_result import CheckResult, broken, held, undecided
 from .model_call import ModelCall
 from .model_probe import ModelProbe, NotAnswered
@@ -123,8 +124,8 @@ def padding_is_not_scored(
         return broken(
             COUNTED,
             _COUNTED,
-            f"{share:.0%} of the positions of {name} are padding, and their target {int(scored[0])} is scored like "
-            f"any other (ignore_index is {ignored})",
+            f"{percent(share)} of the positions of {name} are padding, and their target {int(scored[0])} is scored "
+            f"like any other (ignore_index is {ignored})",
             subject=name,
             padded_share=share,
         )

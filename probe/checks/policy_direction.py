@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from ...storage.percent import percent
 from ..guard import Guard
 from .check_result import CheckResult, broken, held
 from .loss_graph import is_of_a_choice, origin_of
@@ -128,7 +129,7 @@ def _verdict(slope: torch.Tensor, advantage: torch.Tensor) -> CheckResult | None
     share, count = float(raised.double().mean()), int(moved.sum())
     if share <= 1 - _SURE:
         words = (
-            f"a step lowers the log-probability of {1 - share:.0%} of {count} actions that did better than "
+            f"a step lowers the log-probability of {percent(1 - share)} of {count} actions that did better than "
             "expected, and raises those that did worse"
         )
         return broken(DIRECTION, _CLAIM, words, share=share, actions=count)

@@ -7,6 +7,7 @@ from typing import Final
 
 import torch
 
+from ...storage.percent import percent
 from .check_result import CheckResult, broken, held
 
 SCALE = "scores_can_be_sure"
@@ -69,7 +70,7 @@ def scores_can_be_sure(which: str, looks: Sequence[PairScores]) -> CheckResult |
         return None
     if all(look.cost > _GUESSING * log(look.samples) for look in looks):
         words = (
-            f"{right:.0%} of {newest.samples} partners have the highest score, and the loss is {newest.cost:.4g}, "
+            f"{percent(right)} of {newest.samples} partners have the highest score, and the loss is {newest.cost:.4g}, "
             f"where guessing costs {log(newest.samples):.4g}: no score is beyond {newest.largest:.3g}"
         )
         return broken(SCALE, _CLAIM, words, subject=which, **numbers)

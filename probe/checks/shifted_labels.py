@@ -5,6 +5,7 @@ from typing import Final
 
 import torch
 
+from ...storage.percent import percent
 from .check_result import CheckResult, broken, held
 from .dependence import samples_are_independent
 from .model_probe import ModelProbe
@@ -90,9 +91,9 @@ def labels_belong_to_their_rows(probe: ModelProbe, target: torch.Tensor) -> Chec
     if not _is_of_another_row(scores) or (best < 0 and _is_known(inputs, wanted, scores)) or not _is_by_rows(probe):
         return None
     words = (
-        f"the input of row i foretells {numbers['score']:.0%} of the variance of the label of row i{best:+d}, and "
-        f"{max(numbers['own'], 0.0):.0%} of that of its own label ({len(wanted)} rows, each left out in turn; the "
-        f"labels of other rows: {max(scores.center, 0.0):.0%})"
+        f"the input of row i foretells {percent(numbers['score'])} of the variance of the label of row i{best:+d}, and "
+        f"{percent(max(numbers['own'], 0.0))} of that of its own label ({len(wanted)} rows, each left out in turn; the "
+        f"labels of other rows: {percent(max(scores.center, 0.0))})"
     )
     return broken(OWN_ROW, _CLAIM, words, subject="", **numbers)
 

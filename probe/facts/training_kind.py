@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from ...storage.percent import percent
 from ...storage.training_kinds import TrainingKind
 
 #: Losses of class labels, and of numbers.
@@ -94,7 +95,7 @@ def recognised(facts: KindFacts) -> TrainingKind:
         reasons.append("every step is given the very same whole tensors, and no data loader is used")
     is_tuned = facts.frozen_share > 0.0
     if is_tuned:
-        reasons.append(f"{facts.frozen_share:.0%} of the model's elements are frozen")
+        reasons.append(f"{percent(facts.frozen_share)} of the model's elements are frozen")
     return TrainingKind(name, tuple(reasons), is_full_batch=is_full, is_fine_tuning=is_tuned)
 
 

@@ -33,6 +33,11 @@ def test_facts_tell_the_kind(name):
     assert (found.reasons == ()) is (name == "other")
 
 
+def test_a_model_with_a_small_part_that_is_trained_is_not_called_frozen_whole():
+    facts = KindFacts(steps=3, losses={"mse_loss"}, frozen_share=0.9962)
+    assert "99.6% of the model's elements are frozen" in recognised(facts).reasons
+
+
 @pytest.mark.parametrize(("written", "words"), [(set(), "mse_loss"), ({"mse_loss"}, "a squared error, written out")])
 def test_a_loss_that_the_program_writes_out_has_no_name_of_a_function(written, words):
     found = recognised(KindFacts(steps=3, losses={"mse_loss"}, written=written))
