@@ -32,6 +32,7 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped
     def __init__(self, guard: Guard | None = None) -> None:
         super().__init__()
         self._guard, self._is_on_stack, self._has_failed = guard, False, False
+        self._is_leaving = False
         self._places = CallingPlaces(torch.overrides.handle_torch_function.__code__)
 
     def before(self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
@@ -77,11 +78,15 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped
         self._guard.check_failed(error)
 
     def leave(self) -> bool:
-        """Take the mode off torch's stack, if it lies on top; return whether it is off."""
-        if self._is_on_stack and torch.overrides._get_current_function_mode() is self:
-            self.__exit__(None, None, None)
-            self._is_on_stack = False
-            self._places.clear()
+        """Take the mode off torch's stack, if only modes lie on it that are to leave; return whether it is off.
+
+        One that has to wait leaves with the last of ours above it.
+        """
+        self._is_leaving = self._is_on_stack
+        while isinstance(top := torch.overrides._get_current_function_mode(), FunctionMode) and top._is_leaving:
+            top.__exit__(None, None, None)
+            top._is_on_stack = top._is_leaving = False
+            top._places.clear()
         return not self._is_on_stack
 
     def begin(self) -> bool:
@@ -92,6 +97,7 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped
                 return False
             self.__enter__()
             self._is_on_stack = True
+        self._is_leaving = False
         return True
 
 
