@@ -412,10 +412,10 @@ def _reached(context: StepContext, memory: _FrozenParameterState, table: Table) 
                 del findings[site]
                 memory.reported.discard(site)
                 memory.held.discard(site)
-                words = f"{display_site(site)} got no gradient from step {found.first_step} on, and does since step "
-                yield replace(
-                    found, step=context.step, severity="info", explanation=f"{words}{context.step}", confidence=0.1
-                )
+                earlier, here = f" got no gradient from step {found.first_step} on, and does", " gets gradients"
+                words = f"{display_site(site)}{earlier if found.first_step < context.step else here}"
+                words += f" since step {context.step}"
+                yield replace(found, step=context.step, severity="info", explanation=words, confidence=0.1)
 
 
 def _is_one_of_many(context: StepContext, frozen: tuple[ParameterInfo, ...]) -> bool:

@@ -119,14 +119,15 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
                 confidence=0.85,
             )
     for event in refuted(context, _NEXT, occasion=2) if context.kind.name == "value" else ():
-        yield refutation(
+        found = refutation(
             context,
             event,
             consequence="the network learns what a state is worth from the same state",
-            advice="store the state before the environment's step beside the one after it, and copy arrays that the "
-            "environment writes into",
+            advice="ask the copy for the next state: store the state before the environment's step beside the one "
+            "after it, and copy arrays that the environment writes into",
             metric="scalar/loss",
         )
+        yield replace(found, site=str(event.data.get("subject")))
     for event in refuted(context, _CHECK):
         measured = event.data.get("numbers")
         told = set(measured) if isinstance(measured, dict) else set[str]()

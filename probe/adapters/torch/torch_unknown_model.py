@@ -193,7 +193,7 @@ class TorchFinder:
         if not self._elsewhere:
             return ""
         others = ", ".join(
-            f"{words} ({count} times)" if count > 1 else words for words, count in self._elsewhere.items()
+            f"{words} ({count} such optimizers)" if count > 1 else words for words, count in self._elsewhere.items()
         )
         return (
             f"only {', '.join(self._recorded)} was recorded; of others, {others}: call mindscope.watch in the script, "
