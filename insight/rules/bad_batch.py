@@ -125,9 +125,9 @@ def check(context: StepContext, memory: _BadBatchState) -> Iterator[Finding]:
     three. It looks at the scale and the mean of the input; of tokens, at their divergence from earlier batches and the
     share of the most frequent one. If the input is as usual, the labels may be wrong: then the loss alone must be 20
     deviations out and above everything before. The finding waits until input or loss are as usual: where they stay
-    for three records, another phase has begun. A loss alone that is no known function of predictions and targets is a
-    notice: the losses of policies and opponents have heavy tails. Batches with less than half of the usual samples are
-    not judged.
+    for three records, another phase has begun; of a loss it must be within three steps, since it is soon learned. A
+    loss alone that is no known function of predictions and targets is a notice: the losses of policies and opponents
+    have heavy tails. Batches with less than half of the usual samples are not judged.
 
     Input with NaN or infinity needs no history if the loss stops being finite in the same step. If the loss was finite
     over such input before, the model is made for missing values, and nothing is reported. Batches that a model collects
@@ -216,7 +216,8 @@ def _judge(context: StepContext, memory: _BadBatchState, loss: float, deviates: 
     if suspect is None:
         return
     suspect.waited += 1
-    is_back = np.isfinite(loss) and loss - suspect.usual < 0.1 * (suspect.loss - suspect.usual)
+    is_soon = context.step <= suspect.step + _PATIENCE  # later, the model may have learned another phase's data
+    is_back = is_soon and np.isfinite(loss) and loss - suspect.usual < 0.1 * (suspect.loss - suspect.usual)
     input_is_back = suspect.is_strange and deviates < _STRANGE
     if is_back or input_is_back:
         memory.suspect = None
@@ -229,7 +230,7 @@ def _judge(context: StepContext, memory: _BadBatchState, loss: float, deviates: 
                 severity="warning" if matters else "info",
                 confidence=0.9 if suspect.is_strange else 0.6,
             )
-    elif suspect.waited >= _PATIENCE:  # the first batch of another phase, and no single one
+    elif suspect.waited >= _PATIENCE or not is_soon:  # the first batch of another phase, and no single one
         memory.suspect = None
     memory.farthest_loss = max(memory.farthest_loss, suspect.loss_deviates)
 

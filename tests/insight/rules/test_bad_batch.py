@@ -11,14 +11,14 @@ CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
 USUAL = (8.0, 8.2) * 20
 
 
-def told(loss, norm, *, batch=None):
-    """The findings after every record in which there were any, by step."""
+def told(loss, norm, *, batch=None, left_out=()):
+    """The findings after every record in which there were any, by step; some steps were not recorded."""
     series = {"scalar/loss": (*CALM, *loss), " batch/l2_norm": (*USUAL, *norm)}
     if batch is not None:
         series["scalar/batch/id"] = tuple(float(batch + step) for step in range(40 + len(loss)))
     engine = Engine({"bad-batch": RULES["bad-batch"]})
     engine.learn_structure(chain("one:Dense", "two:Dense"))
-    records = Recording(series).records()
+    records = [record for record in Recording(series).records() if record.step not in left_out]
     return {record.step: found for record in records if (found := engine.observe(record))}, engine.findings
 
 
@@ -34,6 +34,14 @@ def test_the_first_batch_of_another_phase_is_no_outlier(norm):
     found, kept = told((7.0,) * len(norm), norm)
     assert not found
     assert not kept
+
+
+def test_what_was_learned_between_two_records_was_no_outlier():
+    """A second task that is learned in some steps, of which one record is kept in forty."""
+    found, _ = told((7.0, *(3.0,) * 39, 0.8, 0.8), (8.0, 8.2) * 21, left_out=range(41, 80))
+    assert not found
+    found, _ = told((4.0, *(0.8,) * 41), (90.0, *(8.0, 8.1) * 20, 8.0), left_out=range(41, 80))
+    assert list(found) == [80]  # its input was another one
 
 
 def test_labels_alone_are_said_when_the_next_batches_are_as_usual():
