@@ -1,6 +1,6 @@
 """The model's structure, indexed for questions that rules ask: who owns a parameter, who consumes an output."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import NamedTuple
@@ -30,6 +30,7 @@ class ModelIndex:
         self._expected_frozen = expected_frozen
         self._consumers: dict[str, tuple[str, ...]] = {}
         self._matrices: dict[tuple[int, int], NDArray[np.bool_]] = {}
+        self._flowing: dict[tuple[int, int], NDArray[np.bool_]] = {}
         self._ordered: dict[tuple[int, int], NDArray[np.intp]] = {}
         for module in sorted(structure.modules, key=lambda module: module.order):
             for source in module.inputs:
@@ -147,15 +148,26 @@ class ModelIndex:
 
     def matrices(self, sites: list[str]) -> NDArray[np.bool_]:
         """`(sites,)` True where `is_matrix`; remembered for a list that only grows."""
-        key = (id(sites), len(sites))
-        if key not in self._matrices:
-            self._matrices[key] = np.array([self.is_matrix(site) for site in sites], dtype=np.bool_)
-        return self._matrices[key]
+        return self._remembered(self._matrices, sites, self.is_matrix)
 
     def flowing(self, sites: list[str]) -> NDArray[np.bool_]:
-        """`(sites,)` True where a gradient can reach a parameter: a frozen one may keep that of an earlier phase."""
-        frozen = {item.site for item in self.parameters.values() if not item.requires_grad and item.group is None}
-        return np.array([site not in frozen for site in sites], dtype=np.bool_)
+        """`(sites,)` True where a gradient can reach a parameter; remembered likewise.
+
+        A frozen one that no optimizer holds may keep that of an earlier phase.
+        """
+        return self._remembered(self._flowing, sites, self._is_reached)
+
+    def _is_reached(self, site: str) -> bool:
+        item = self.parameters.get(site)
+        return item is None or item.requires_grad or item.group is not None
+
+    def _remembered(
+        self, known: dict[tuple[int, int], NDArray[np.bool_]], sites: list[str], holds: Callable[[str], bool]
+    ) -> NDArray[np.bool_]:
+        key = (id(sites), len(sites))
+        if key not in known:
+            known[key] = np.array([holds(site) for site in sites], dtype=np.bool_)
+        return known[key]
 
     def is_expected_frozen(self, site: str) -> bool:
         """True when the run's configuration declares the site, or a module around it, as frozen on purpose."""

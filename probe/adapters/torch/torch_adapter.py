@@ -189,7 +189,7 @@ class TorchAdapter:
             is_called_unseen=self._is_called_unseen,
             guard=guard,
         )
-        self._handles.append(self._turns_of(training))
+        self._handles.append(self._join_checks(training))
         batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
         see_batch = batches.hook() if batches.is_wanted else None
         self._handles.append(
@@ -322,8 +322,9 @@ class TorchAdapter:
         direction = StepDirection(lambda: view.optimizers)
         return TorchChecks(sites, recorder, reached=reached, resting=resting, direction=direction)
 
-    def _turns_of(self, training: TorchTraining) -> TurnChecks:
-        learners, self._resting.copied = training.learners, training.kind.copied
+    def _join_checks(self, training: TorchTraining) -> TurnChecks:
+        """Let the kind of the training hear of copies, and optimizers that take turns have checks of their own."""
+        self._resting.copied, learners = training.kind.copied, training.learners
         turns = TurnChecks(self.model, self._module_sites, self._recorder, self._checks, self.view.optimizers, learners)
         learners.turned = turns.step_ends
         return turns

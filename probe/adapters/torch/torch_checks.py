@@ -56,7 +56,8 @@ ALL_CHECKS: Final = 2
 _MOST_NETWORKS, _MOST_COPIES, _MOST_OUTPUTS, _MOST_PASSES = 12, 4, 64, 4
 _NEVER: Final = 1 << 62
 #: Steps of which nothing may be seen before an occasion is given up.
-_MOST_MISSES, _BEFORE_AND_BEGUN = 8, 2
+_MOST_MISSES: Final = 8
+_BEFORE_AND_BEGUN: Final = 2
 
 
 class TorchChecks(SilentListener):
@@ -215,8 +216,9 @@ class TorchChecks(SilentListener):
 
     def entropy_returned(self, result: Any) -> None:
         """Keep the entropy of a distribution that the model has made."""
-        if getattr(result, "requires_grad", False) and (seen := self._mine()) is not None:
-            seen.entropies += [result][: MOST_LOSSES - len(seen.entropies)]
+        seen = self._mine()
+        if seen is not None and len(seen.entropies) < MOST_LOSSES and getattr(result, "requires_grad", False):
+            seen.entropies.append(result)
 
     def backward_begins(self, roots: Any) -> None:
         """Read the graph of the loss, and follow its gradient for the direction of a policy."""

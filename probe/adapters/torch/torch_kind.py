@@ -16,7 +16,7 @@ from ...checks.function_mode import is_transformed
 from ...facts.training_kind import KindFacts, recognised
 from ...recording.recorder import Recorder
 from .torch_learners import Learners
-from .torch_networks import parameter_ids
+from .torch_networks import ids_of, parameter_ids
 from .torch_parameters import TorchView
 from .torch_patches import PatchedFunctions, report
 from .torch_tensors import is_remote
@@ -208,7 +208,7 @@ class TorchKind:
     def _is_entered(self, followed: ref[torch.nn.Module]) -> bool:
         """Return whether the loss of one optimizer reaches the network, which another steps."""
         network = followed()
-        mine = set[int]() if network is None else set(map(id, network.parameters()))
+        mine = set[int]() if network is None else ids_of(network)
         entered = [one for one in self._view.optimizers if id(one) in self._learners.entered]
         return any(not mine.isdisjoint(parameter_ids(one)) for one in entered)
 

@@ -23,7 +23,7 @@ optimizer = torch.optim.Adam(model.parameters(), 1e-2)
 for step in range(40):
     x = torch.randn(16, 4)
     y = torch.cat([x, torch.randn(16, 2)], 1)
-    loss = model({given}, y)
+    loss = model(x, y)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -34,7 +34,7 @@ trained = [model]
 
 @pytest.mark.parametrize(("dim", "sites"), [(1, set()), (0, {"left", "right"})])
 def test_a_tower_that_mixes_samples_is_named(run_alike, dim, sites):
-    store, found, _ = run_alike(TRAINING.format(dim=dim, given="x"))
+    store, found, _ = run_alike(TRAINING.format(dim=dim))
     told = {
         one.site
         for one in store.events(found.id, kind="check")
@@ -46,7 +46,7 @@ def test_a_tower_that_mixes_samples_is_named(run_alike, dim, sites):
 
 def test_a_part_that_gets_something_else_is_left_alone(run_alike):
     """What a model makes of its inputs before it calls a part may be no batch of samples."""
-    store, found, _ = run_alike(TRAINING.format(dim=0, given="x").replace("self.left(x)", "self.left(x.flip(0))"))
+    store, found, _ = run_alike(TRAINING.format(dim=0).replace("self.left(x)", "self.left(x.flip(0))"))
     checked = {one.site for one in store.events(found.id, kind="check") if one.data.get("occasion") == 2}
     assert "right" in checked
     assert "left" not in checked
