@@ -18,6 +18,8 @@ from .kept import Runner
 from .trial import Watched, run_command
 
 _ROOT = Path(__file__).resolve().parents[2]
+#: A tool under which a program of half a minute takes longer has said what it will say.
+_LIMIT_S: Final = 300.0
 #: Tools that can be attached to a loop from outside, pinned.
 TOOLS: Final = {
     "torchmortem": "torchmortem==0.1.1",
@@ -81,7 +83,7 @@ def _run(tool: str, python: Path, script: Path, seed: int) -> str:
         report = Path(folder, "report.json")
         program = [str(python), "-m", "benchmarks.zoo.peer_program", tool, str(report), str(script), str(seed)]
         path = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-        run_command(program, Path(folder), environment={"PYTHONPATH": path})
+        run_command(program, Path(folder), environment={"PYTHONPATH": path}, limit_s=_LIMIT_S)
         return report.read_text(encoding="utf-8") if report.exists() else json.dumps([])
 
 
