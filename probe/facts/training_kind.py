@@ -34,13 +34,13 @@ class KindFacts:
     Attributes:
         losses: Loss functions that were called with gradients, and those written out: `mse_loss`, `nll_loss`.
         written: Those of them that were written out and never called.
-        functions: Other functions that were called with gradients: `logsigmoid`, `softplus`.
+        functions: Other functions that were called with gradients: `logsigmoid` of a difference, `softplus`.
         drawn: Distributions of the model's output that were drawn from.
         scored: Distributions whose log-probability was differentiated for values that were drawn or given.
         fitted: Distributions whose log-probability was differentiated with respect to the value.
         constants: Targets that held one value only.
         is_square: Whether a cross entropy had as many classes as samples, each sample another label.
-        has_tokens: Whether whole numbers went in, and as many labels came with them.
+        has_tokens: Whether the labels were the tokens that follow those that went in, or those that were hidden.
         target_is_input: Whether the target of a loss was what the model was given.
         target_is_noise: Whether it was normal noise, of the shape of the input.
         judges: Whether a loss of numbers compared one number for each sample with targets that differ.
@@ -159,7 +159,7 @@ def _by_derivatives(facts: KindFacts) -> tuple[str, str] | None:
 def _supervised(facts: KindFacts) -> tuple[str, str]:
     classes, numbers = facts.losses & _OF_CLASSES, facts.losses & _OF_NUMBERS
     if classes and facts.has_tokens:
-        return "language_model", "a cross entropy has a label for every token of the input"
+        return "language_model", "a cross entropy is given the tokens that follow, or those that the input hides"
     if classes:
         return "classification", f"the loss is {_in_words(classes, facts)}"
     if numbers:

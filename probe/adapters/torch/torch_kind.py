@@ -37,6 +37,8 @@ _FEWEST: Final = 256
 
 #: Standard errors up to which the product of neighbours is none. Our choice.
 _NEIGHBOURS: Final = 5.0
+#: Share of the labels that are tokens of the text where most are. Our choice.
+_MOSTLY: Final = 0.5
 #: Attributes of a distribution that a model may have made.
 _PARAMETERS: Final = ("logits", "probs", "loc", "scale")
 _Arguments = ParamSpec("_Arguments")
@@ -120,8 +122,8 @@ class TorchKind:
         if target.is_floating_point():
             self._look_at_numbers(input_, target)
         else:
-            ids = [one for one in self._inputs if not one.is_floating_point() and one.dim() > 1]
-            facts.has_tokens |= any(0 <= one.numel() - target.numel() <= len(one) for one in ids)
+            ids = [one for one in self._inputs if not one.is_floating_point() and one.dim() > 1 and not is_remote(one)]
+            facts.has_tokens = facts.has_tokens or any(_are_tokens(target, one) for one in ids)
 
     def _look_at_numbers(self, input_: Any, target: Any) -> None:
         facts, given = self._facts, self._inputs
@@ -272,6 +274,33 @@ def _is_a_permutation(target: Any, rows: int) -> bool:
     return target.dim() == 1 and sorted(target.tolist()) == list(range(rows))
 
 
+def _are_tokens(target: torch.Tensor, ids: torch.Tensor) -> bool:
+    """Return whether the labels are the tokens that follow, or those that the input hides; either axis may be time."""
+    if is_remote(target) or not 0 <= ids.numel() - target.numel() <= max(len(ids), ids.shape[1]):
+        return False
+    given, told = ids.detach().flatten(1), target.detach()
+    ways = []
+    if not told.numel() % len(given):
+        ways.append((given, told.reshape(len(given), -1)))
+    if not told.numel() % given.shape[1]:
+        ways.append((given.T, told.reshape(-1, given.shape[1]).T))
+    return any(_repeat_tokens(labels, tokens) for tokens, labels in ways)
+
+
+def _repeat_tokens(labels: torch.Tensor, tokens: torch.Tensor) -> bool:
+    width, commonest = labels.shape[1], tokens.flatten().mode().values  # padding tells nothing
+    for shift in (1, 0):
+        part = tokens[:, shift : shift + width]
+        mine = labels[:, : part.shape[1]]
+        is_told = (mine >= 0) & (part != commonest)
+        if bool(is_told.any()) and bool((mine == part)[is_told].float().mean() > _MOSTLY):
+            return True
+    is_asked = labels >= 0
+    hidden = tokens[:, :width][is_asked]
+    is_part = 0 < hidden.numel() < _MOSTLY * labels.numel()
+    return is_part and bool((hidden == hidden.mode().values).float().mean() > _MOSTLY)
+
+
 def _made_by_choice(tensor: Any) -> bool:
     """Return whether the values are entries of an output, picked by index."""
     node = tensor.grad_fn
@@ -296,7 +325,8 @@ def _spelling(root: Any) -> tuple[set[str], set[str], bool]:
         name = type(node).__name__.partition("Backward")[0].lower().strip("_")
         if name == "mul" and len({earlier for earlier, _ in node.next_functions}) == 1:
             name = "square"
-        names.add(name)
+        if name != "logsigmoid" or _is_of_a_difference(node):
+            names.add(name)
         if len(last) < _LAST_NODES:
             last.add(name)
         before = [earlier for earlier, _ in node.next_functions]
@@ -306,6 +336,18 @@ def _spelling(root: Any) -> tuple[set[str], set[str], bool]:
         if len(waiting) < _MOST_NODES and name not in ("addmm", "mm", "convolution", "embedding"):
             waiting += [earlier for earlier in before if earlier is not None]
     return names, last, weighs
+
+
+def _is_of_a_difference(node: Any) -> bool:
+    """Return whether what goes in is a difference, perhaps scaled: of two answers, of which one is preferred."""
+    for _ in range(_LAST_NODES):
+        node = node.next_functions[0][0]
+        name = type(node).__name__.partition("Backward")[0].lower()
+        if name in ("sub", "rsub"):
+            return True
+        if node is None or not name.startswith(("mul", "div", "neg", "view", "squeeze", "reshape")):
+            return False
+    return False
 
 
 class _SeenBefore:

@@ -151,9 +151,12 @@ class Learners:
         return bool(waits) or returns or any(one.isdisjoint(other) for one in groups for other in groups)
 
     def _note_reach(self, groups: Mapping[tuple[int, ...], frozenset[int]]) -> None:
-        """Note whether a pass of one learner has reached the parameters of another."""
+        """Note whether a pass of one learner has reached the parameters of another.
+
+        An optimizer that follows another one, as layers are frozen, is the same learner.
+        """
         for passes, group in groups.items():
-            if self.entered:
+            if self.entered or not self._has_several:
                 break
             reached = set[int]().union(*(self._reached.get(number, set()) for number in passes)) - group
             self.entered |= {one for other in self._groups if other != group for one in reached & other}

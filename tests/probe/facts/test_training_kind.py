@@ -215,6 +215,73 @@ def test_all_data_at_once_is_told_from_a_batch_that_is_repeated(tmp_path, text, 
     assert ("repeated_batch" in {found.cause for found in diagnose(store, run).findings}) is not is_full
 
 
+TAGGER = """
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(11, 8), nn.Linear(8, 5)
+    def forward(self, tokens):
+        return self.head(self.embed(tokens))
+model = Tagger()
+optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+for _ in range(12):
+    tokens = torch.randint(1, 11, (4, 9))
+    tokens[:, 4:] = 0
+    descend(cross_entropy(model(tokens).flatten(0, 1), ((3 * tokens + 1) % 5).flatten()))
+"""
+MASKED = """
+model = nn.Sequential(nn.Embedding(12, 8), nn.Linear(8, 11))
+optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+for _ in range(12):
+    tokens = torch.randint(0, 11, (8, 9))
+    hidden = torch.rand(8, 9) < 0.3
+    logits = model(tokens.masked_fill(hidden, 11))
+    descend(cross_entropy(logits.flatten(0, 1), tokens.masked_fill(~hidden, -100).flatten()))
+"""
+TIME_FIRST = SCRIPTS["language_model"].replace("(4, 9)", "(9, 4)").replace("[:, :-1]", "[:-1]").replace("[:, 1:]", "[1:]")
+WORDS = """
+from torch.nn.functional import logsigmoid
+model = nn.Embedding(11, 8)
+optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+for _ in range(12):
+    word, near, other = (model(torch.randint(0, 11, (32,))) for _ in range(3))
+    descend(-(logsigmoid((word * near).sum(1)) + logsigmoid(-(word * other).sum(1))).mean())
+"""
+PAIRS = ONE.format(i=4, o=1) + """
+    better, worse = model(torch.randn(8, 4) + 1), model(torch.randn(8, 4))
+    descend(-nn.functional.logsigmoid(0.5 * (better - worse)).mean())
+"""
+FREEZING = """
+model = net(4, 3)
+optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+for step in range(16):
+    if step == 4:
+        model[0].requires_grad_(False)
+        optimizer = torch.optim.Adam(model[2].parameters(), 1e-3)
+    if step == 8:
+        model[0].requires_grad_(True)
+        optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    descend(cross_entropy(model(torch.randn(8, 4)), torch.arange(8) % 3))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (TAGGER, "classification"),  # a label for every token, which is no token
+        (MASKED, "language_model"),
+        (TIME_FIRST, "language_model"),
+        (WORDS, ""),  # two log-sigmoids, neither of a difference
+        (PAIRS, "preference"),
+        (FREEZING, "classification"),  # optimizers that follow each other are no opponents
+    ],
+)
+def test_what_looks_alike_is_told_apart(tmp_path, text, name):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    store, run = record(tmp_path, text)
+    assert kind_of_events(store.events(run, kind="training_kind")).name == name
+
+
 def test_the_configuration_has_the_last_word(tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed")
     store, run = record(tmp_path, SCRIPTS["regression"], "kind: value")
