@@ -67,7 +67,7 @@ def test_without_reasons_no_fault_was_found_which_is_healthy_for_programs(series
     assert (found.verdict, found.words, found.reasons) == ("healthy", "no fault found", ())
     assert "best constant answer" in found.not_checked[0]
     assert found.not_checked[1].endswith(
-        'no validation/loss was logged; monitor.log({"validation/loss": ...}) would tell'
+        'no validation/loss was logged; with ms.watch in the script, monitor.log({"validation/loss": ...}) would tell'
     )
 
 
