@@ -2,6 +2,8 @@
 
 from importlib import import_module
 
+from .garbage import uncollected
+
 __version__ = "0.1.0"
 
 _WHERE = {"watch": ".watching", "open_store": ".storage", "diagnose": ".insight", "quantity": ".probe"}
@@ -13,7 +15,8 @@ def __getattr__(name: str) -> object:
     """Import a public name on first use: importing one package never loads the others."""
     if name not in _WHERE:
         raise AttributeError(f"module 'mindscope' has no attribute {name!r}; it has {', '.join(__all__)}")
-    return getattr(import_module(_WHERE[name], __name__), name)
+    with uncollected():
+        return getattr(import_module(_WHERE[name], __name__), name)
 
 
 def __dir__() -> list[str]:

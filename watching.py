@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
+from .garbage import uncollected
 from .insight import RULES, Diagnosis, LiveDiagnosis, diagnose
 from .probe import Config, ConfigError, Monitor, begin, load_config
 from .probe import run_script as _run_script
@@ -152,6 +153,10 @@ class ScriptRecording:
 
     def start(self, adapter: Adapter) -> Monitor:
         """Begin to record the model, as a rank of the run that all processes of the training share."""
+        with uncollected():
+            return self._start(adapter)
+
+    def _start(self, adapter: Adapter) -> Monitor:
         here = rank_here()
         live = LiveDiagnosis(rank=here.rank)
         settings = self._settings

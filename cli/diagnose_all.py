@@ -43,7 +43,12 @@ def diagnose_all(store: str, workers: str, *, write: bool, as_document: bool, se
         is_unread = is_unread or is_damaged
         since = "" if root is None else str(root["first_step"])
         add_row(
-            listing, one.run, names[one.run], f"{found['verdict_words']}{', damaged' * is_damaged}", cause[:_LONGEST], since
+            listing,
+            one.run,
+            names[one.run],
+            f"{found['verdict_words']}{', damaged' * is_damaged}",
+            cause[:_LONGEST],
+            since,
         )
     if as_document:
         print_json({"runs": documents})

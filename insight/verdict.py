@@ -232,8 +232,8 @@ def _not_checked(facts: RunFacts, learned: str) -> tuple[str, ...]:
         missing.append(_against_guessing(facts))
     if not facts.has_validation:
         missing.append(
-            "whether what was learned holds for other data: no validation/loss was logged; with ms.watch in the script, "
-            'monitor.log({"validation/loss": ...}) would tell'
+            "whether what was learned holds for other data: no validation/loss was logged; "
+            'with ms.watch in the script, monitor.log({"validation/loss": ...}) would tell'
         )
     if not facts.checks:
         missing.append("what the output depends on, and what the loss reaches")

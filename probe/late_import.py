@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from ..garbage import uncollected
+
 __all__ = ["ImportWatch"]
 
 
@@ -52,4 +54,5 @@ class ImportWatch:
 def _load(loader: Any, imported: Callable[[], object], module: ModuleType) -> None:
     del loader.exec_module  # so that the loader's own is left, and called
     loader.exec_module(module)
-    imported()
+    with uncollected():
+        imported()

@@ -238,7 +238,9 @@ for _ in range(12):
     logits = model(tokens.masked_fill(hidden, 11))
     descend(cross_entropy(logits.flatten(0, 1), tokens.masked_fill(~hidden, -100).flatten()))
 """
-TIME_FIRST = SCRIPTS["language_model"].replace("(4, 9)", "(9, 4)").replace("[:, :-1]", "[:-1]").replace("[:, 1:]", "[1:]")
+TIME_FIRST = (
+    SCRIPTS["language_model"].replace("(4, 9)", "(9, 4)").replace("[:, :-1]", "[:-1]").replace("[:, 1:]", "[1:]")
+)
 WORDS = """
 from torch.nn.functional import logsigmoid
 model = nn.Embedding(11, 8)
@@ -247,10 +249,13 @@ for _ in range(12):
     word, near, other = (model(torch.randint(0, 11, (32,))) for _ in range(3))
     descend(-(logsigmoid((word * near).sum(1)) + logsigmoid(-(word * other).sum(1))).mean())
 """
-PAIRS = ONE.format(i=4, o=1) + """
+PAIRS = (
+    ONE.format(i=4, o=1)
+    + """
     better, worse = model(torch.randn(8, 4) + 1), model(torch.randn(8, 4))
     descend(-nn.functional.logsigmoid(0.5 * (better - worse)).mean())
 """
+)
 FREEZING = """
 model = net(4, 3)
 optimizer = torch.optim.Adam(model.parameters(), 1e-3)
