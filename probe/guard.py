@@ -29,6 +29,9 @@ __all__ = ["Guard", "belongs_to_training", "is_ours"]
 
 _log = logging.getLogger(__name__)
 _RAISING: Final = frozenset({dis.opmap["RAISE_VARARGS"], dis.opmap["RERAISE"]})
+#: Methods of modes hand on what torch called with this instruction: what it raises is the called function's.
+_HANDED_ON: Final = ("__torch_function__", "__torch_dispatch__")
+_HANDING_ON: Final = dis.opmap["CALL_FUNCTION_EX"]
 
 
 class Guard:
@@ -184,13 +187,25 @@ def _raises(trace: TracebackType) -> bool:
 
 def _origin(error: BaseException) -> CodeType | None:
     """Return the code that has raised the error."""
+    trace = _innermost(error)
+    return None if trace is None else trace.tb_frame.f_code
+
+
+def _innermost(error: BaseException) -> TracebackType | None:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return None if trace is None else trace.tb_frame.f_code
+    return trace
 
 
 def is_ours(error: BaseException) -> bool:
     """Return whether a function of ours has raised the error, and not one that it has called."""
-    code = _origin(error)
-    return code is not None and code.co_filename.startswith(OUR_FILES)
+    trace = _innermost(error)
+    if trace is None or not trace.tb_frame.f_code.co_filename.startswith(OUR_FILES):
+        return False
+    return trace.tb_frame.f_code.co_name not in _HANDED_ON or not _calls_on(trace)
+
+
+def _calls_on(trace: TracebackType) -> bool:
+    """Return whether the frame has reached `function(*arguments, **keywords)`: the call that it hands on."""
+    return trace.tb_frame.f_code.co_code[trace.tb_lasti] == _HANDING_ON

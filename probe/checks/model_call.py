@@ -11,6 +11,7 @@ import torch
 #: Inputs are kept up to this size together, 16 MiB: a check copies them several times. Our choice.
 MOST_BYTES = 1 << 24
 _MOST_TENSORS, _DEEPEST = 16, 4
+_HALVES = frozenset({torch.float16, torch.bfloat16})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,14 @@ class ModelCall:
         if sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()) > MOST_BYTES:
             return None
         return self.replaced({name: tensor.detach().clone() for name, tensor in tensors.items()})
+
+    def in_precision_of(self, model: torch.nn.Module) -> "ModelCall":
+        """Return the call with float32 for what autocast made float16 or bfloat16 of, if the model has no such weights."""
+        held = {parameter.dtype for parameter in model.parameters()}
+        if torch.float32 not in held or not held.isdisjoint(_HALVES):
+            return self
+        low = {name: tensor.float() for name, tensor in self.tensors().items() if tensor.dtype in _HALVES}
+        return self.replaced(low) if low else self
 
     def _name(self, position: int) -> str:
         return self.names[position] if position < len(self.names) else f"argument {position}"

@@ -92,7 +92,7 @@ class ModelProbe:
     """
 
     def __init__(self, model: torch.nn.Module, call: ModelCall) -> None:
-        self.call = call
+        self.call = call = call.in_precision_of(model)  # copies are called without autocast
         self._spent_s = 0.0
         self._most_s = _MOST_S
         is_large = _bytes_of(model.parameters()) + _bytes_of(model.buffers()) > MOST_BYTES

@@ -172,12 +172,24 @@ def _sign_of_choice(node: Any) -> int:
         node = origin_of(node)
         if node is None:
             return 0
-        if node.name() != "NegBackward0":
+        inner = _negated(node)
+        if inner is None:
             break
-        sign, node = -sign, node.next_functions[0][0]
+        sign, node = -sign, inner
+    if node.name().startswith("Pow"):  # of a probability, as a focal loss weighs labels
+        return 0
     if node.name().startswith(_LABEL_LOSSES):
         return -sign
     return sign if is_choice or _is_density(node) else 0
+
+
+def _negated(node: Any) -> Any:
+    """Return the node of what this one subtracts from nothing or from a constant; None if it does not."""
+    if node.name().startswith(("Neg", "Rsub")):
+        return node.next_functions[0][0]
+    if node.name() == "SubBackward0" and node.next_functions[0][0] is None:
+        return node.next_functions[1][0]
+    return None
 
 
 def _is_density(node: Any) -> bool:

@@ -28,6 +28,10 @@ from .term_sizes import terms_have_a_share
 MOST_LOSSES, MOST_CALLS = 8, 32
 
 
+#: Loss functions that fit a critic's values to returns.
+_OF_NUMBERS = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
+
+
 @dataclass(slots=True)
 class LossSeen:
     """A call of a loss function in the step; `only` is the one value of its target, if it has only one."""
@@ -100,7 +104,9 @@ class StepSeen:
         fits = [(loss.input, loss.target) for loss in self.losses if loss.target is not None]
         plain = [(value, target) for value, target in fits if target.is_floating_point()]
         self.targets += [target for _, target in plain if not target.requires_grad]
-        self.policy.follow(nodes, plain, self.direction)
+        numbers = [(loss.input, loss.target) for loss in self.losses if loss.name in _OF_NUMBERS]
+        values = [(value, target) for value, target in numbers if target is not None and target.is_floating_point()]
+        self.policy.follow(nodes, values, self.direction)
         if self.flow is None:
             self.flow = weight_of_a_flow(root, self.outputs)
         self.results += loss_is_minimised(root, results, self.parts, self.direction)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import operator
 import os
 import signal
 import subprocess
@@ -106,6 +107,22 @@ def test_a_check_tells_what_our_code_raises_and_not_what_a_model_does(caplog):
         assert len(caplog.records) == 1
     assert not guard.is_off
     assert not is_ours(caught(partial(raising, RuntimeError)))
+
+
+class HandsOn:
+    """A class of torch's protocol, as if it were ours."""
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        if types == ():
+            raise RuntimeError("mine")
+        return function(*arguments, **(keywords or {}))
+
+
+@pytest.mark.parametrize(("types", "is_mine"), [((int,), False), ((), True)])
+def test_what_a_mode_hands_on_raises_for_the_program(monkeypatch, types, is_mine):
+    monkeypatch.setattr("mindscope.probe.guard.OUR_FILES", __file__)
+    error = caught(partial(HandsOn().__torch_function__, operator.truediv, types, (1, 0)))
+    assert is_ours(error) is is_mine
 
 
 def test_an_error_at_the_end_of_the_stack_is_told_later(caplog):

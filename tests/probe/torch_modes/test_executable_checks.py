@@ -326,6 +326,45 @@ def test_the_ratio_of_a_policy(tmp_path, is_upside_down):
     assert found["good_actions_become_likelier", ""] == ("broken" if is_upside_down else "held")
 
 
+@pytest.mark.parametrize("fits_numbers", [False, True])
+def test_labels_that_a_focal_loss_weighs_are_no_actions(tmp_path, fits_numbers):
+    torch.manual_seed(0)
+    model = ActorCritic()
+
+    def loss():
+        x = torch.randn(256, 4)
+        logits, value = model(x)
+        labels = (x[:, 0] > 1.5).float()
+        surprises = functional.binary_cross_entropy_with_logits(0.05 * logits[:, 0] - 3.5, labels, reduction="none")
+        weights = 0.75 * labels + 0.25 * (1 - labels)
+        focal = (weights * (1 - torch.exp(-surprises)) ** 2 * surprises).mean()
+        return focal + functional.mse_loss(value, labels) if fits_numbers else focal
+
+    assert outcomes(tmp_path, model, loss).get(("good_actions_become_likelier", "")) in (None, "held")
+
+
+class UnderAutocast(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 8), nn.Linear(8, 2)
+
+
+def test_parts_that_autocast_hands_bfloat16_are_called_with_float32(tmp_path, caplog):
+    torch.manual_seed(0)
+    model = UnderAutocast()
+
+    def loss():
+        x = torch.randn(32, 4)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            answers = model.second(model.first(x).relu())  # the parts are called, the whole never is
+        return functional.cross_entropy(answers.float(), (x[:, 0] > 0).long())
+
+    found = outcomes(tmp_path, model, loss)
+    assert ("model_can_be_called", "") not in found
+    assert len(found) > 3
+    assert "check failed" not in caplog.text
+
+
 class Recogniser(nn.Module):
     def __init__(self, *, batch_first):
         super().__init__()
