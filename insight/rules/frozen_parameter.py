@@ -13,6 +13,7 @@ from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
 from ..indicators.executable_checks import refutation, refuted, refuting_event
 from ..indicators.frozen_networks import MEANT, RANDOM, TWO_NAMES, told_frozen
+from ..indicators.unused_parts import question_about
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
 from ..running_statistics import Streaks, count_before_first
@@ -162,10 +163,11 @@ def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Findi
     An embedding that `from_pretrained` has made of random values, and frozen by that, is a warning as well.
 
     Parameters that require a gradient, stand in an optimizer, and get none, or zeros only, for 12 records in which
-    others got theirs are a warning; if their module was never called, or if it is one value that no optimizer holds
-    beside another, a question. When a gradient comes, or is required again, the finding becomes a notice: a curriculum
-    or a schedule may train a layer later. What only optimizers hold that rest, while others step, waits for nothing:
-    layers that are trained one after the other.
+    others got theirs are a warning; a question, if their module was never called, if it is one value that no
+    optimizer holds beside another, or if it is what the last of several blocks would hand on to the next. When a
+    gradient comes, or is required again, the finding becomes a notice: a curriculum or a schedule may train a layer
+    later. What only optimizers hold that rest, while others step, waits for nothing: layers that are trained one
+    after the other.
 
     What the calls of modules at steps 1 and 25 tell is a warning, too: such a layer that is never called, while another
     of its parent's that is alike is called twice with the same input (with different ones: a question); and a frozen
@@ -346,10 +348,7 @@ def _unreached(context: StepContext, memory: _FrozenParameterState, table: Table
             continue
         memory.reported.add(site)
         since = min(int(memory.streaks.since[table.rows.sites.index(item.site)]) for item in items)
-        is_called, is_spare = _is_called(context, site), _is_spare(context, site)
-        asks = "; the forward pass did not call it: is that meant?" * (not is_called)
-        asks = asks or "; no optimizer holds it beside another: is it a placeholder?" * _is_placeholder(context, items)
-        asks = asks or "; a pooler may be there for other uses of the model: is its output meant to be used?" * is_spare
+        asks = question_about(context, site, items, table)
         memory.missing[site] = context.finding(
             site,
             "gradient/l2_norm",
@@ -376,26 +375,6 @@ def _awake(context: StepContext, table: Table) -> NDArray[np.bool_]:
 
 def _has_stepped(item: ParameterInfo, stepped: int) -> bool:
     return not item.every_group or any(stepped >> number & 1 for number, _ in item.every_group)
-
-
-def _is_called(context: StepContext, site: str) -> bool:
-    """Return whether the first forward called the module, or one inside it; True where no call is known."""
-    model = context.model
-    orders = [model.order(name) for name in model.parameters if name == site or name.startswith(f"{site}.")]
-    return model.last_layer < 0 or any(order >= 0 for order in orders)
-
-
-def _is_placeholder(context: StepContext, items: tuple[ParameterInfo, ...]) -> bool:
-    """Return whether this is one value, of no optimizer that holds another, as where a class must have one."""
-    numbers = {group[0] for item in context.model.parameters.values() if (group := item.group) and item not in items}
-    own = {item.group[0] for item in items if item.group}
-    return bool(numbers) == bool(own) and not own & numbers and sum(prod(item.shape) for item in items) == 1
-
-
-def _is_spare(context: StepContext, site: str) -> bool:
-    """Return whether the module is a pooler, which models of a library call whether its output is used or not."""
-    kinds = {module.site: module.kind for module in context.model.structure.modules}
-    return any(kinds.get(part, "").endswith("Pooler") for part in (site, site.rpartition(".")[0]))
 
 
 def _reached(context: StepContext, memory: _FrozenParameterState, table: Table) -> Iterator[Finding]:

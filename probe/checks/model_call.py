@@ -51,7 +51,7 @@ class ModelCall:
         return self.replaced({name: tensor.detach().clone() for name, tensor in tensors.items()})
 
     def in_precision_of(self, model: torch.nn.Module) -> "ModelCall":
-        """Return the call with float32 for what autocast made float16 or bfloat16 of, if the model has no such weights."""
+        """Return the call with float32 where autocast made float16 or bfloat16, if the model has no such weights."""
         held = {parameter.dtype for parameter in model.parameters()}
         if torch.float32 not in held or not held.isdisjoint(_HALVES):
             return self

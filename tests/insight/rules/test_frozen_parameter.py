@@ -81,3 +81,23 @@ def test_a_module_that_was_never_called_is_a_question():
     modules = tuple(replace(item, order=-1) if item.site == "pooler" else item for item in model.modules)
     series = {"one.weight gradient/l2_norm": (1.0,) * 14, "pooler.weight gradient/l2_norm": (None,) * 14}
     assert severities(Recording(series, replace(model, modules=modules))) == ["info"]
+
+
+BLOCKS = ("blocks.0.back:Dense", "blocks.0.fore:Dense", "blocks.1.back:Dense", "blocks.1.fore:Dense")
+
+
+@pytest.mark.parametrize(
+    ("without", "severity"),
+    [
+        (("blocks.1.back",), "info"),  # what the last block would hand on
+        (("blocks.0.back",), "warning"),  # a block follows it
+        (("blocks.1.back", "blocks.1.fore"), "warning"),  # the whole last block
+        (("blocks.0.back", "blocks.1.back"), "warning"),  # those before it as well
+    ],
+)
+def test_what_the_last_of_several_blocks_hands_on_is_a_question(without, severity):
+    sites = [layer.partition(":")[0] for layer in BLOCKS]
+    series = {f"{site}.weight gradient/l2_norm": (None if site in without else 1.0,) * 14 for site in sites}
+    told = severities(Recording(series, chain(*BLOCKS)))
+    assert told
+    assert set(told) == {severity}
