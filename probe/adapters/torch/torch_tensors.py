@@ -90,7 +90,7 @@ def remote(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return this rank's part of a tensor on a CUDA device; None of any other tensor.
 
     Raises:
-        Unsupported: It is sparse and large, quantized or complex, or lies in the memory of a CUDA graph that is being
+        Unsupported: It is sparse and large, quantized, or lies in the memory of a CUDA graph that is being
             recorded.
     """
     is_cuda = tensor.is_cuda
@@ -101,13 +101,21 @@ def remote(tensor: torch.Tensor) -> torch.Tensor | None:
         return tensor
     if tensor.layout is not torch.strided:
         tensor = dense(tensor)
-    if tensor.is_complex() or tensor.is_quantized:
-        raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported, only real ones are")
+    if tensor.is_quantized:
+        raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported")
     if is_cuda and _is_capturing():
         raise Unsupported(
             "tensors of a CUDA graph that is being captured cannot be read; its warm-up pass before is recorded"
         )
-    return own_part(tensor).resolve_neg()
+    return real_parts(own_part(tensor)).resolve_neg()
+
+
+def real_parts(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a complex tensor as one of real and imaginary parts, which share its memory; any other as it is.
+
+    Its norm is that of the complex values; mean, extremes and the like are those of the parts.
+    """
+    return torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor
 
 
 _PLAIN = frozenset(PLAIN)
@@ -129,11 +137,10 @@ def place_of(tensor: torch.Tensor) -> tuple[Place, torch.Tensor]:
 
     Values stay where they are if they fill their memory without gaps, in whatever order, and not with their negatives;
     otherwise, and on other devices, a copy is made. Dtypes that the kernels do not read become float32 (8-bit floats)
-    or float64. Of a tensor that several ranks share the part of this rank is meant.
+    or float64; of complex values the real and imaginary parts are read. Of a tensor that several ranks share the part of this rank is meant.
 
     Raises:
-        Unsupported: The tensor is sparse and large, quantized or complex, or only stands for one, as under
-            `torch.func`.
+        Unsupported: The tensor is sparse and large, quantized, or only stands for one, as under `torch.func`.
     """
     code = CODES.get(tensor.dtype)
     if tensor.layout is not torch.strided:
@@ -215,13 +222,15 @@ def code_on_host(tensor: torch.Tensor) -> int:
     code = CODES.get(tensor.dtype)
     if code is not None:
         return code
+    if tensor.is_complex():
+        return CODES[tensor.dtype.to_real()]
     return FLOAT32 if tensor.is_floating_point() and tensor.element_size() == 1 else FLOAT64
 
 
 def _prepared(tensor: torch.Tensor) -> tuple[Place, torch.Tensor]:
-    if tensor.is_complex() or tensor.is_quantized:
-        raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported, only real ones are")
-    readable = tensor.detach().resolve_neg()
+    if tensor.is_quantized:
+        raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported")
+    readable = real_parts(tensor).detach().resolve_neg()
     if readable.dtype not in CODES:
         readable = readable.to(
             torch.float32 if readable.is_floating_point() and readable.element_size() == 1 else torch.float64
@@ -238,7 +247,7 @@ def _nodes_before(node: Node) -> Iterable[Node]:
 
 
 def _is_floating(tensor: torch.Tensor) -> bool:
-    """Return whether the elements are real or complex floats; complex ones are reported as unreadable later."""
+    """Return whether the elements are real or complex floats."""
     return tensor.dtype in CODES or bool(tensor.is_floating_point() or tensor.is_complex())
 
 
