@@ -135,9 +135,10 @@ CODES = {
 def place_of(tensor: torch.Tensor) -> tuple[Place, torch.Tensor]:
     """Return (address, size, code) of the tensor's values, and the tensor that keeps them there.
 
-    Values stay where they are if they fill their memory without gaps, in whatever order, and not with their negatives;
-    otherwise, and on other devices, a copy is made. Dtypes that the kernels do not read become float32 (8-bit floats)
-    or float64; of complex values the real and imaginary parts are read. Of a tensor that several ranks share the part of this rank is meant.
+    Values stay where they are if they fill their memory without gaps, in whatever order, and not with their
+    negatives; otherwise, and on other devices, a copy is made. Dtypes that the kernels do not read become float32
+    (8-bit floats) or float64; of complex values the real and imaginary parts are read. Of a tensor that several
+    ranks share the part of this rank is meant.
 
     Raises:
         Unsupported: The tensor is sparse and large, quantized, or only stands for one, as under `torch.func`.
