@@ -33,23 +33,28 @@ _SAME: Final = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """One look: the loss of a batch, and what it was for exchanged answers."""
+    """One look: the loss of a batch, what it was for exchanged answers, and whether the optimizers raise it."""
 
     step: int
     loss: float
     exchanged: float
     spread: float
     samples: float
+    is_raised: bool = False
 
     @property
     def score(self) -> float:
-        """How much lower the loss is than after an exchange, in standard deviations."""
-        return (self.exchanged - self.loss) / self.spread
+        """How much better the loss is than after an exchange, in standard deviations."""
+        return self._better / self.spread
 
     @property
     def gain(self) -> float:
         """The share of the loss that the order of the answers is worth."""
-        return (self.exchanged - self.loss) / abs(self.exchanged) if self.exchanged else 1.0
+        return self._better / abs(self.exchanged) if self.exchanged else 1.0
+
+    @property
+    def _better(self) -> float:
+        return self.loss - self.exchanged if self.is_raised else self.exchanged - self.loss
 
 
 @dataclass(slots=True)
@@ -99,7 +104,7 @@ class ExchangedAnswers:
 
     @property
     def score(self) -> float:
-        """How much lower the loss was than after exchanges, of all looks together, in standard deviations."""
+        """How much better the loss was than after exchanges, of all looks together, in standard deviations."""
         return sum(look.score for look in self.looks) / sqrt(len(self.looks)) if self.looks else 0.0
 
     @property
@@ -108,5 +113,5 @@ class ExchangedAnswers:
 
 
 def _exchanged(event: Event) -> Exchanged:
-    values = (number(event, name) for name in ("loss", "exchanged", "spread", "samples"))
-    return Exchanged(event.step, *values)
+    loss, exchanged, spread, samples = (number(event, name) for name in ("loss", "exchanged", "spread", "samples"))
+    return Exchanged(event.step, loss, exchanged, spread, samples, is_raised=event.data.get("is_raised") is True)

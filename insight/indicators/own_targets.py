@@ -56,7 +56,8 @@ def tried_targets(
     if context.has_a_surrogate_loss:
         yield from _of_a_critic(context, tried, reported)
         return
-    tried.waiting |= {_subject(event): event for event in refuted(context, FIT, ALIGNED)}
+    if context.kind.name != "autoencoder":  # whose targets are what the model is given
+        tried.waiting |= {_subject(event): event for event in refuted(context, FIT, ALIGNED)}
     for event in context.events("check"):
         subject = _subject(event)
         if event.data.get("outcome") != "held":

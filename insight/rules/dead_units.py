@@ -110,6 +110,10 @@ def _skip_window(lookahead: Lookahead, memory: _DeadUnitsState) -> SkipWindow | 
         Recording(
             {"relu activation/zeros": 30, "relu[1] activation/zeros": (64,) * 12, "relu[1] activation/min": 0}, _MODEL
         ),
+        # called several times in a step, the last time with nothing, as by a network that spikes
+        Recording(
+            {"one activation/zeros": (64,) * 12, "one activation/min": 0, "one.weight gradient/l2_norm": 1.0}, _BARE
+        ),
         # a branch that starts at zero and learns
         Recording({"one activation/zeros": (64, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "one activation/min": 0}, _MODEL),
     ),
@@ -126,6 +130,8 @@ def check(context: StepContext, memory: _DeadUnitsState) -> Iterator[Finding]:
     output that is nowhere above zero, with weights whose gradients have been exactly zero for 10 records. The last
     layer is left out. Of layers that died together the first in call order is reported; the others may only pass its
     zeros on.
+
+    A layer whose own weights get a gradient is alive: of several calls in a step, only one has put out nothing.
 
     Look at the bias of the layer before, and for one update that was far too large.
     """
@@ -154,7 +160,17 @@ def _is_judged(context: StepContext, site: str) -> bool:
     What a module returns besides is a state, a mask or a bias that it hands on, as T5's attention does.
     """
     is_first = not site.endswith("]") or site.endswith("[0]")
-    return is_first and not any(word in context.model.kind(site) for word in _ZEROING)
+    return is_first and not any(word in context.model.kind(site) for word in _ZEROING) and not _learns(context, site)
+
+
+def _learns(context: StepContext, site: str) -> bool:
+    """Return whether the site's own weights get a gradient: of several calls in a step, one alone gave only zeros."""
+    gradient, name = context.table("gradient"), f"{site}.weight"
+    return (
+        gradient is not None
+        and name in gradient.rows.sites
+        and gradient.value(gradient.rows.sites.index(name), "l2_norm") > 0
+    )
 
 
 def _below_zero(context: StepContext, memory: _DeadUnitsState, table: Table) -> Iterator[Finding]:

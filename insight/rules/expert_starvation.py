@@ -23,13 +23,14 @@ _BELIEVED = 0.6
 
 @dataclass(slots=True)
 class _ExpertStarvationState:
-    """Since when each expert has had no token, and which experts were reported."""
+    """Since when each expert has had no token, when it was called last, and which experts were reported."""
 
     lasting: PersistentRows = field(default_factory=PersistentRows)
     at_first: Floats = field(default_factory=lambda: np.zeros(0))
     dispatch: Dispatch = field(default_factory=Dispatch)
     uncalled: dict[str, int] = field(default_factory=dict)
     called: set[str] = field(default_factory=set)
+    fed: dict[str, int] = field(default_factory=dict)
     belief: dict[str, float] = field(default_factory=dict)
 
 
@@ -85,7 +86,8 @@ def check(context: StepContext, memory: _ExpertStarvationState) -> Iterator[Find
     The rule fires when, in two looks in a row, an expert got none of the tokens although an even load would have given
     it 16 or more, and the router's probability for it has not risen: a working balancing loss raises it. It also fires
     for an expert that has about an even share of the router's probability and is never chosen; for experts that are
-    modules, 8 steps without a call from the start are enough.
+    modules, 8 steps without a call from the start are enough. An expert that was called with tokens meanwhile is fed,
+    as the second choice of a router may be.
 
     Such an expert gets no gradient and never comes back by itself. If most experts starve, the router has collapsed,
     which another rule reports. Raise the balancing loss, or look for a mask that keeps the tokens away.
@@ -98,7 +100,11 @@ def check(context: StepContext, memory: _ExpertStarvationState) -> Iterator[Find
         return
     starved = table.present & (table.column("load") == 0) & _are_fed(table, routers)
     starved &= ~_recovers(memory, table, starved) | _is_barred(table)
-    rows = memory.lasting.newly(starved, table.present, context.step, records=_LASTING, steps=SPAN)
+    rows = [
+        row
+        for row in memory.lasting.newly(starved, table.present, context.step, records=_LASTING, steps=SPAN)
+        if memory.fed.get(table.rows.sites[row], -1) < memory.lasting.since(row)
+    ]
     if not rows:
         return
     site, row = table.rows.sites[rows[0]], rows[0]
@@ -141,6 +147,7 @@ def _never_called(context: StepContext, memory: _ExpertStarvationState) -> Itera
             site = f"{load.router}[{at}]"
             if share > 0:
                 memory.called.add(site)
+                memory.fed[site] = context.step
             if site in memory.called or not is_fed:
                 continue
             memory.uncalled[site] = memory.uncalled.get(site, 0) + 1

@@ -9,7 +9,6 @@ import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding, Json
 from ..context.step_context import StepContext
-from ..context.subject_table import Table
 from ..event_fields import number
 from ..indicators.exchanged_answers import ExchangedAnswers
 from ..indicators.executable_checks import at_two_occasions, refuting_event
@@ -17,6 +16,7 @@ from ..indicators.loss_anchor import LossAnchor
 from ..indicators.own_targets import ALIGNED, FIT, TriedTargets, may_still_bind, tried_targets
 from ..indicators.strange_targets import JUDGE, STRANGE, strange_targets
 from ..indicators.update_stability import LastStep, Path
+from ..indicators.usual_outputs import is_usual
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
 from ..running_statistics import Floats, RobustBaseline, StepWindow, Streak, trend
@@ -40,6 +40,8 @@ _OF_PAIRS, _LEARNS = ("mul", "div", "cat"), 0.7
 _PATIENCE = 6
 #: Records with updates, of which a thinned run has few, before exchanged answers are judged (our choice).
 _EXCHANGED_RECORDS = 20
+#: Score of exchanged answers beyond which something may have been learned, and how many times longer is waited then.
+_HINT, _HINTED = 1.64, 3
 _LASTING, _STRANGE = 3, 8.0
 #: Looks at labels that are all the same; a rare class shows later than in the first few.
 _LOOKS = 8
@@ -294,6 +296,7 @@ def _from_the_start(context: StepContext, memory: _UninformativeLabelsState, los
         return
     patience = _PATIENCE if context.known_sites("batch/tokens") else 1
     path = memory.path
+    patience *= _HINTED if memory.exchanged.score > _HINT else 1
     if path.records < patience * _RECORDS or path.length < patience * _PATH or path.records % _JUDGED:
         return
     newest, level = memory.recent.newest(_WINDOW), memory.recent.median()
@@ -388,7 +391,7 @@ def _from_here(context: StepContext, memory: _UninformativeLabelsState, loss: fl
     progress = max(memory.first - usual, 0.1 * abs(memory.first))
     rises = memory.loss.update(loss) > _STRANGE and loss - usual > 0.5 * progress
     if rises and memory.above.length == 0 and table is not None:
-        memory.is_forward_usual = lowest >= 0.0 and memory.last_step.is_ordinary and _is_usual(memory, table)
+        memory.is_forward_usual = lowest >= 0.0 and memory.last_step.is_ordinary and is_usual(memory.norms, table)
         memory.usual = usual
     length = memory.above.update(rises, context.step)
     if table is not None and not rises:
@@ -418,21 +421,6 @@ def _asked(found: Finding) -> Finding:
     """Return the finding as a question: a sum of terms, or a loss of the model's own targets, may rise by itself."""
     words = found.explanation.rpartition("; ")[0]
     return replace(found, severity="info", confidence=0.5, explanation=f"{words}; have the labels changed?")
-
-
-def _is_usual(memory: _UninformativeLabelsState, table: Table) -> bool:
-    """True when the norms of 95 % of the outputs are within 25 % of their usual size or 6 deviations."""
-    norms = table.column("l2_norm")
-    kept = [row for row in memory.norms if len(row) == len(norms)]
-    if len(kept) < 4:
-        return False
-    with np.errstate(divide="ignore", invalid="ignore"):
-        history, newest = np.log10(np.stack(kept)), np.log10(norms)
-        center = np.median(history, axis=0)
-        spread = np.maximum(1.4826 * np.median(np.abs(history - center), axis=0), 0.016)
-        deviates = np.abs(newest - center) / spread
-    judged = table.present & np.isfinite(deviates) & (table.column("size") > 1)
-    return bool(judged.any()) and float((deviates[judged] < 6).mean()) >= 0.95
 
 
 def _report(context: StepContext, evidence: dict[str, float], words: str, since: int, confidence: float) -> Finding:

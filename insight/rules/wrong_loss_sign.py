@@ -273,7 +273,8 @@ def check(context: StepContext, memory: _WrongLossSignState) -> Iterator[Finding
 def _maximising(context: StepContext, memory: _WrongLossSignState) -> Finding | None:
     if not maximises(context) or not _is_a_cost(context, memory):
         return None
-    if any(factor < 0 for factor in memory.anchor.factors):
+    loss = context.scalar("loss")
+    if loss is None or loss < 0 or any(factor < 0 for factor in memory.anchor.factors):
         return None  # the negative of a cost, maximised
     called = ", ".join(sorted(memory.anchor.called))
     words = f"every group of the optimizer has maximize=True, and the loss is {called}"

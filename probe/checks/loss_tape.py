@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import isfinite
 from operator import attrgetter
@@ -17,6 +17,7 @@ from .check_result import CheckResult
 from .function_mode import FunctionMode
 from .model_call import outputs_of
 from .reshaped_axes import RESHAPES, Reshape, axes_are_not_exchanged_by_reshaping
+from .step_direction import DOWNHILL, StepDirection
 
 #: Functions between the outputs and the loss, elements of all tensors that are copied for them, and calls of models
 #: that are kept. Our choice.
@@ -62,21 +63,24 @@ class Exchange:
         exchanged: The mean over exchanges.
         spread: The standard deviation over exchanges.
         samples: How many answers were exchanged.
+        is_raised: Whether the optimizers raise it.
     """
 
     loss: float
     exchanged: float
     spread: float
     samples: int
+    is_raised: bool = False
 
     def data(self) -> dict[str, Json]:
         """Return the fields of the event `exchange`."""
-        return {"loss": self.loss, "exchanged": self.exchanged, "spread": self.spread, "samples": self.samples}
+        values: dict[str, Json] = {"loss": self.loss, "exchanged": self.exchanged, "spread": self.spread}
+        return {**values, "samples": self.samples, **({"is_raised": True} if self.is_raised else {})}
 
     @property
     def score(self) -> float:
-        """How much lower the loss is than after an exchange, in standard deviations of the exchanges."""
-        return (self.exchanged - self.loss) / self.spread
+        """How much better the loss is than after an exchange, in standard deviations of the exchanges."""
+        return (self.exchanged - self.loss) / self.spread * (-1 if self.is_raised else 1)
 
 
 class LossTape(FunctionMode):
@@ -86,14 +90,15 @@ class LossTape(FunctionMode):
     computes another value for it. It records only what depends on an output. Data that enter are copied as they were.
     """
 
-    def __init__(self, guard: Guard | None = None) -> None:
+    def __init__(self, guard: Guard | None = None, direction: StepDirection = DOWNHILL) -> None:
         super().__init__(guard)
+        self._direction = direction
         self._kept: list[torch.Tensor] = []  # their numbers are free for others once they are gone
         self._numbers: dict[int, int] = {}
         self._values: dict[int, torch.Tensor] = {}
         self._calls: list[_Call] = []
         self._outputs: list[list[int]] = []
-        self._roots: list[tuple[int, float]] = []
+        self._roots: list[tuple[int, float, bool]] = []
         self._elements = 0
         self._shapes: list[Reshape] = []
         self._reason, self._is_paused, self._is_transformed = "", False, False
@@ -126,7 +131,7 @@ class LossTape(FunctionMode):
             self._reason = self._reason or "functions are transformed between the outputs and the loss"
         number = None if self._is_transformed else self._numbers.get(id(root))
         if number is not None and root.numel() == 1 and len(self._roots) < _MOST_ROOTS:
-            self._roots.append((number, float(root.detach())))
+            self._roots.append((number, float(root.detach()), self._direction.sign(root.grad_fn) < 0))
 
     def backward_ends(self) -> None:
         """Record again."""
@@ -230,14 +235,14 @@ class LossTape(FunctionMode):
             raise NotRecorded(self._reason)
         groups = self._outputs if len(self._outputs) < 2 else [*self._outputs, [*chain(*self._outputs)]]
         with torch.random.fork_rng([]), checking(), torch.no_grad():
-            for number, given in self._roots:
+            for number, given, is_raised in self._roots:
                 began = time.thread_time()
                 loss = self._loss(number, {})
                 if not isfinite(loss) or abs(loss - given) > _SAME * max(abs(given), abs(loss), 1e-12):
                     raise NotRecorded(f"computed again, the loss is {loss:.6g} instead of {given:.6g}")
                 times = int(_MOST_S / max(time.thread_time() - began, 1e-6) / len(groups))
                 found = [self._exchanged(number, loss, group, min(times, _EXCHANGES)) for group in groups]
-                known = [exchange for exchange in found if exchange is not None]
+                known = [replace(exchange, is_raised=is_raised) for exchange in found if exchange is not None]
                 if known:
                     yield max(known, key=attrgetter("score"))
 

@@ -107,7 +107,7 @@ class TorchChecks(SilentListener):
         self._listen(False)
         self._is_postponed = self._has_postponed_tape = False
         self.rehearsal: Rehearsal | None = None
-        self._tape = TorchTape(module_sites, recorder, is_wanted=self._is_of_the_run)
+        self._tape = TorchTape(module_sites, recorder, is_wanted=self._is_of_the_run, direction=direction)
         if self._is_of_the_run:  # else its steps are counted by others, who also know them in idle phases
             recorder.due.subscribe(self._follow, of=frozenset())
 

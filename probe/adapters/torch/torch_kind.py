@@ -13,6 +13,7 @@ from torch.distributions import Categorical, Normal
 from ....storage.training_kinds import TrainingKind
 from ...aside import is_aside
 from ...checks.function_mode import is_transformed
+from ...checks.loss_graph import is_of_a_choice
 from ...facts.training_kind import KindFacts, recognised
 from ...recording.recorder import Recorder
 from .torch_learners import Learners
@@ -331,11 +332,17 @@ def _spelling(root: Any) -> tuple[set[str], set[str], bool]:
             last.add(name)
         before = [earlier for earlier, _ in node.next_functions]
         if name == "mul" and None in before:
-            other = node._saved_other if before[0] is not None else node._saved_self
-            weighs |= other is not None and other.dim() > 0 and other.numel() > 1
+            other, chosen = (node._saved_other, before[0]) if before[0] is not None else (node._saved_self, before[1])
+            is_weight = other is not None and other.dim() > 0 and other.numel() > 1 and not _is_mask(other)
+            weighs = weighs or (is_weight and chosen is not None and is_of_a_choice(chosen))
         if len(waiting) < _MOST_NODES and name not in ("addmm", "mm", "convolution", "embedding"):
             waiting += [earlier for earlier in before if earlier is not None]
     return names, last, weighs
+
+
+def _is_mask(values: torch.Tensor) -> bool:
+    """Return whether all values are zero or one."""
+    return bool(((values == 0) | (values == 1)).all())
 
 
 def _is_of_a_difference(node: Any) -> bool:

@@ -6,6 +6,7 @@ import torch
 
 from ...aside import is_aside
 from ...checks.loss_tape import LossTape, NotRecorded
+from ...checks.step_direction import DOWNHILL, StepDirection
 from ...recording.recorder import Recorder
 from .torch_hooks import Hook
 from .torch_patches import current_graph_task_id
@@ -22,14 +23,22 @@ class TorchTape:
 
     Args:
         is_wanted: Whether it looks at any step at all.
+        direction: Tells whether steps lower the loss.
 
     Attributes:
         waits_for: The next step that it looks at; beyond every step when it is over.
         is_armed: Whether it looks at the step in progress.
     """
 
-    def __init__(self, module_sites: ModuleSites, recorder: Recorder, *, is_wanted: bool = True) -> None:
-        self._module_sites, self._recorder = module_sites, recorder
+    def __init__(
+        self,
+        module_sites: ModuleSites,
+        recorder: Recorder,
+        *,
+        is_wanted: bool = True,
+        direction: StepDirection = DOWNHILL,
+    ) -> None:
+        self._module_sites, self._recorder, self._direction = module_sites, recorder, direction
         self._handles: list[Any] = []
         self._tape: LossTape | None = None
         self._leaving: LossTape | None = None
@@ -50,7 +59,7 @@ class TorchTape:
         if self._module_sites.is_compiled or not self._recorder.config.checks or self._leaving is not None:
             return
         guard = self._recorder.guard
-        self._tape = LossTape(guard)
+        self._tape = LossTape(guard, self._direction)
         for module in self._module_sites.entrances():
             self._handles.append(module.register_forward_pre_hook(Hook(self._forward_begins, guard)))
             self._handles.append(module.register_forward_hook(Hook(self._forward_ends, guard)))

@@ -235,7 +235,7 @@ class TorchFinder:
         """Return the adapter of tensors of no module that this pass trains, or shows to be trained; None of others."""
         if (trained := self._raw.held(leaves)) is not None:
             return self._watch(trained)
-        if self._is_hasty or (first := self._raw.pass_begins(roots, leaves)) is None:
+        if self._is_hasty or is_transformed() or (first := self._raw.pass_begins(roots, leaves)) is None:
             return None
         adapter = self._watch(first.trained)
         adapter.first_step_came_before(first)

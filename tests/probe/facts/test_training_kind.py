@@ -256,6 +256,14 @@ PAIRS = (
     descend(-nn.functional.logsigmoid(0.5 * (better - worse)).mean())
 """
 )
+CHAIN = (
+    ONE.format(i=4, o=3)
+    + """
+    scores, labels = model(torch.randn(8, 4)), torch.arange(8) % 3
+    mask = (torch.arange(8) < 6).float()
+    descend(((scores.logsumexp(1) - scores.gather(1, labels[:, None])[:, 0]) * mask).sum())
+"""
+)
 FREEZING = """
 model = net(4, 3)
 optimizer = torch.optim.Adam(model.parameters(), 1e-3)
@@ -278,6 +286,7 @@ for step in range(16):
         (TIME_FIRST, "language_model"),
         (WORDS, ""),  # two log-sigmoids, neither of a difference
         (PAIRS, "preference"),
+        (CHAIN, "classification"),  # a mask is no return
         (FREEZING, "classification"),  # optimizers that follow each other are no opponents
     ],
 )

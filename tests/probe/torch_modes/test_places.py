@@ -67,6 +67,30 @@ def test_a_batch_of_one_sample(run_alike, rows, outcome):
     assert ("repeated_batch" in {one.cause for one in store.findings(run.id)}) == (outcome == "broken")
 
 
+STATES = """
+class Cell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.out = nn.GRUCell(1, 8), nn.Linear(8, 2)
+    def forward(self, x, state):
+        return self.out(self.inner(x[:, None], state))
+model = Cell()
+optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+for step in range(30):
+    loss = functional.cross_entropy(model(torch.randn(16), torch.zeros(16, 8)), torch.randint(0, 2, (16,)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+trained = [model]
+"""
+
+
+def test_a_state_that_begins_with_zeros_is_no_batch_of_one_sample(run_alike):
+    store, run, _ = run_alike(STATES)
+    assert "samples_differ" not in _told(store, run)
+
+
 TURNS = """
 maker, judge = net(3, 8, 2), net(2, 8, 1)
 steps = torch.optim.Adam(judge.parameters(), 1e-3), torch.optim.Adam(maker.parameters(), 1e-3)
