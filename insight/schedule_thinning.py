@@ -13,6 +13,8 @@ __all__ = ["Decision", "ScheduleThinning", "thinning_of"]
 _DECISIONS: Final = 10_000
 #: Decisions that are shown: the first and the newest (our choice: a few lines of a terminal).
 _SHOWN: Final = 3
+#: Subjects that are named; the document holds all of them.
+_NAMED: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class ScheduleThinning:
         what = ", ".join(
             f"{name} (since step {self.joined[name]})" if name in self.joined else name for name in self.subjects
         )
+        what = what if len(self.subjects) <= _NAMED else f"{len(self.subjects)} subjects"
         return f"thinned{rank} {when} {why}: {', '.join(self._course())}; of {what}"
 
     def _course(self) -> Iterator[str]:

@@ -182,8 +182,8 @@ def _judged(findings: tuple[Finding, ...], facts: RunFacts) -> Judgement:
     if gaps:
         return Judgement(reasons=gaps)
     learned, held = _learned(facts), [check for check in facts.checks.values() if _is_a_reason(check)]
-    run = [f"checked: {check.claim}" for check in held if check.name not in _OF_TEXT]
-    read = [_READ] if len(run) < len(held) else []
+    run = list(dict.fromkeys(f"checked: {check.claim}" for check in held if check.name not in _OF_TEXT))
+    read = [_READ] if any(check.name in _OF_TEXT for check in held) else []
     reasons = (*((learned,) if learned else ()), *run[:_LISTED], *read)
     doubts = (_MEMORISED,) if not facts.has_validation and any(map(_was_doubted, findings)) else ()
     is_whole = not facts.unseen and not any(check.outcome == "broken" for check in facts.checks.values())
@@ -239,7 +239,7 @@ def _not_checked(facts: RunFacts, learned: str) -> tuple[str, ...]:
         missing.append("what the output depends on, and what the loss reaches")
     undecided = [check for check in facts.checks.values() if check.outcome != "held"]
     missing += [f"{check.claim}{f': {check.counterexample}' * bool(check.counterexample)}" for check in undecided]
-    return tuple(missing[:_LISTED])
+    return tuple(dict.fromkeys(missing))[:_LISTED]
 
 
 def _against_guessing(facts: RunFacts) -> str:

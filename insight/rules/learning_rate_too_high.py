@@ -21,11 +21,12 @@ _JUDGED_AT, _THROWN = 40, 3
 
 @dataclass(slots=True)
 class _LearningRateTooHighState:
-    """The stability of the updates so far, and whether the rule is done."""
+    """The stability of the updates so far, the lowest loss, and whether the rule is done."""
 
     stability: UpdateStability = field(default_factory=UpdateStability)
     anchor: LossAnchor = field(default_factory=LossAnchor)
     is_done: bool = False
+    lowest: float = float("inf")
 
 
 @rule(
@@ -86,6 +87,8 @@ class _LearningRateTooHighState:
             _EMBEDDINGS,
         ),
         Recording({"scalar/loss": (2.3, 2.2, 2.1), "one.weight update/ratio_to_weight": (0.14, 0.1, 0.08)}, _MODEL),
+        # a difference of energies, around zero, of weights that begin small
+        Recording({"scalar/loss": (-0.99, 0.71, 0.4, 0.1, -0.2), "one.weight update/ratio_to_weight": 0.32}, _MODEL),
         # the loss rises first and the update follows: a bad batch, not the rate
         Recording(
             {
@@ -129,7 +132,8 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
     Where no parameter is a matrix of a product, the update is that of all parameters together, and the loss must have
     passed all measure: healthy scalars, vectors and embeddings that start near zero take large steps as well.
 
-    A loss of unknown meaning, or with several terms, may lose its progress for other reasons: then it is a warning.
+    A loss of unknown meaning, or with several terms, may lose its progress for other reasons: then it is a warning. If
+    it has been below zero, it must have passed all measure.
 
     Two kinds of harm need not show in the loss: attention that looks at one token after such updates, and a policy with
     a single answer left. A rate that rises tenfold in one step, above all its values in ten records or more, is
@@ -151,6 +155,10 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
         memory.is_done = True
         yield _leap(context, stability, jump)
         return
+    memory.lowest = min(memory.lowest, stability.loss)
+    is_vague = memory.lowest < 0 and not memory.anchor.is_one_known_loss(context)
+    if is_vague and not (stability.is_beyond_measure() or stability.is_damaged()):
+        return  # a difference, whose progress is no matter of its sign
     cold = is_cold_start(context, stability)
     if cold and stability.records < _JUDGED_AT and not stability.is_beyond_measure():
         return

@@ -1,25 +1,25 @@
 """Labels that carry no information about the inputs."""
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, isfinite, isnan, log
+from math import inf, isfinite, log
 
 import numpy as np
 
-from ...storage import ROOT_SITE, Event, Finding, Json
+from ...storage import Event, Finding, Json
 from ..context.step_context import StepContext
 from ..event_fields import number
+from ..indicators.changed_targets import ChangedTargets
 from ..indicators.exchanged_answers import ExchangedAnswers
 from ..indicators.executable_checks import at_two_occasions, refuting_event
+from ..indicators.label_findings import asked, report, withdrawn
 from ..indicators.loss_anchor import LossAnchor
 from ..indicators.own_targets import ALIGNED, FIT, TriedTargets, may_still_bind, tried_targets
 from ..indicators.strange_targets import JUDGE, STRANGE, strange_targets
-from ..indicators.update_stability import LastStep, Path
-from ..indicators.usual_outputs import is_usual
+from ..indicators.update_stability import Path
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
-from ..running_statistics import Floats, RobustBaseline, StepWindow, Streak, trend
+from ..running_statistics import StepWindow, Streak, trend
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CALLED = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
@@ -32,6 +32,10 @@ _WORSE = 2.0
 #: spreads in that time scores below; and the score of one that still learns,
 #: with the part of itself by which it falls.
 _FALLS, _WINDOW, _JUDGED, _CLEARLY, _PART = -1.0, 24, 10, -3.0, 0.2
+#: Times as many records after which it is said, and not asked; step of a look at exchanged answers from which on it is.
+#: Our choice: slow starts of healthy programs of other people had ended by then.
+_SURE, _LATE = 3, 200
+_SO_FAR = " so far; is it a slow start?"
 #: Records, and sum of updates over weights, after which our healthy trainings had left the entropy of their labels.
 _RECORDS, _PATH = 40, 0.3
 #: What makes scores of pairs, of which the first may be the right one by design; share of a loss that has learned.
@@ -42,12 +46,10 @@ _PATIENCE = 6
 _EXCHANGED_RECORDS = 20
 #: Score of exchanged answers beyond which something may have been learned, and how many times longer is waited then.
 _HINT, _HINTED = 1.64, 3
-_LASTING, _STRANGE = 3, 8.0
 #: Looks at labels that are all the same; a rare class shows later than in the first few.
 _LOOKS = 8
 #: Relative error within which the loss is the value of the loss function alone.
 _EXACT = 1e-3
-_HISTORY = 8
 
 
 def _exchange(step: int, exchanged: float) -> Event:
@@ -70,18 +72,11 @@ class _UninformativeLabelsState:
     same: Streak = field(default_factory=Streak)
     path: Path = field(default_factory=Path)
     recent: StepWindow = field(default_factory=lambda: StepWindow(24))
-    loss: RobustBaseline = field(default_factory=RobustBaseline)
-    first: float = float("nan")
-    last_step: LastStep = field(default_factory=LastStep)
-    norms: deque[Floats] = field(default_factory=lambda: deque(maxlen=_HISTORY))
-    above: Streak = field(default_factory=Streak)
-    is_forward_usual: bool = False
-    usual: float = float("nan")
     anchor: LossAnchor = field(default_factory=LossAnchor)
     exchanged: ExchangedAnswers = field(default_factory=ExchangedAnswers)
+    changed: ChangedTargets = field(default_factory=ChangedTargets)
     found: Finding | None = None
     slow: Finding | None = None
-    stepped: Finding | None = None
     reported: set[str] = field(default_factory=set)
     tried: TriedTargets = field(default_factory=TriedTargets)
     judges: set[tuple[str, str, str]] = field(default_factory=set)
@@ -90,7 +85,7 @@ class _UninformativeLabelsState:
 @rule(
     "uninformative-labels",
     needs=("scalar/loss", "activation", "update"),
-    triggers=("scalar/loss", "activation", "update", "event/check"),
+    triggers=("scalar/loss", "activation", "update", "event/check", "event/resume_point"),
     phase=LOSS,
     memory=_UninformativeLabelsState,
     warm_up=_RECORDS,
@@ -219,11 +214,12 @@ class _UninformativeLabelsState:
 def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[Finding]:
     """Report labels that carry no information about the inputs.
 
-    From the start: the loss stays within 3 % of the entropy of the labels after 40 records and updates that sum to 0.3
-    of the weights, and does not fall. The entropy is that of the labels given to the loss, or of an even distribution;
-    of real targets the loss of the best constant answer counts instead. A sum of terms has no such level.
-    Whatever computes the loss, the probe computes it again with the model's answers exchanged among the samples of the
-    batch. If that costs no more in four looks by step 100 or later, the answers have nothing to do with their targets.
+    From the start: the loss stays within 3 % of the entropy of the labels after 120 records and updates that sum to
+    0.3 of the weights, and does not fall; after 40 the rule asks. The entropy is that of the labels given to the
+    loss, or of an even distribution; of real targets the loss of the best constant answer counts instead. A sum of
+    terms has no such level. Whatever computes the loss, the probe computes it again with the model's answers
+    exchanged among the samples of the batch. If that costs no more in four looks by step 100 or later, the answers
+    have nothing to do with their targets.
 
     After an update that is too large both counts start again. Labels that are all equal are a fact.
 
@@ -257,6 +253,7 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
         if event.data.get("loss") in ("cross_entropy", "nll_loss") and isinstance(columns, int) and columns > 1:
             memory.columns = 0 if event.data.get("made_by") in _OF_PAIRS else columns
             memory.entropy = log(columns) if np.isnan(memory.entropy) else memory.entropy
+    yield from _at_the_end(context, memory)
     if loss is None or not isfinite(loss):
         return
     entropy = context.scalar("target/entropy")
@@ -274,8 +271,7 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
         return
     yield from _constant(context, memory)
     yield from _from_the_start(context, memory, loss)
-    yield from _from_here(context, memory, loss)
-    memory.last_step.learn(context)
+    yield from memory.changed.check(context, loss, memory.recent, memory.anchor, memory.reported)
 
 
 def _falls_far(values: Sequence[float]) -> bool:
@@ -290,7 +286,7 @@ def _from_the_start(context: StepContext, memory: _UninformativeLabelsState, los
     memory.recent.learn(context.step, loss)
     if memory.slow is not None and memory.recent.median() < _LEARNED * memory.entropy:
         words = f"the loss stood at the entropy of the labels at first, and is {memory.recent.median():.4g} by step"
-        yield _withdrawn(memory.slow, context, f"{words} {context.step}")
+        yield withdrawn(memory.slow, context, f"{words} {context.step}")
         memory.slow = None
     if "start" in memory.reported or not memory.entropy > 0.0 or not memory.anchor.is_of_guessing:
         return
@@ -299,12 +295,14 @@ def _from_the_start(context: StepContext, memory: _UninformativeLabelsState, los
     patience *= _HINTED if memory.exchanged.score > _HINT else 1
     if path.records < patience * _RECORDS or path.length < patience * _PATH or path.records % _JUDGED:
         return
+    is_early = path.records < max(patience, _SURE) * _RECORDS
+    if is_early and memory.slow is not None:
+        return
     newest, level = memory.recent.newest(_WINDOW), memory.recent.median()
     worst = _WORSE if memory.anchor.is_one_known_loss(context) else 1 + _NEAR
     if trend(newest) < _FALLS or not (1 - _NEAR) * memory.entropy <= level <= worst * memory.entropy:
         return
-    memory.reported.add("start")
-    memory.slow = _report(
+    found = report(
         context,
         {"loss": level, "label_entropy": memory.entropy, "records": path.records, "path": path.length},
         f"after {path.records} records, with updates that sum to {path.length:.2g} times the weights' norm, the loss "
@@ -312,11 +310,24 @@ def _from_the_start(context: StepContext, memory: _UninformativeLabelsState, los
         path.since,
         0.6,
     )
+    memory.reported |= set() if is_early else {"start"}
+    memory.slow = asked(found, f"{found.explanation}{_SO_FAR}") if is_early else found
     yield memory.slow
 
 
-def _withdrawn(finding: Finding, context: StepContext, words: str) -> Finding:
-    return replace(finding, step=context.step, severity="info", explanation=words, confidence=0.1)
+def _at_the_end(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[Finding]:
+    """Yield what was asked and is settled now: the training has ended, and learned nothing until then."""
+    if not any(event.data.get("reason") == "close" for event in context.events("resume_point")):
+        return
+    still = {
+        "slow": memory.recent.median() >= (1 - _NEAR) * memory.entropy,
+        "found": memory.exchanged.knows_nothing,
+    }
+    for name in ("slow", "found"):
+        found: Finding | None = getattr(memory, name)
+        if found is not None and found.explanation.endswith(_SO_FAR) and still[name]:
+            words = f"{found.explanation.removesuffix(_SO_FAR)}, until the training ended"
+            yield replace(found, step=context.step, severity="warning", explanation=words, confidence=0.6)
 
 
 def _exchanged(context: StepContext, memory: _UninformativeLabelsState, loss: float) -> Iterator[Finding]:
@@ -328,7 +339,7 @@ def _exchanged(context: StepContext, memory: _UninformativeLabelsState, loss: fl
         words = (
             f"the answers had nothing to do with their own samples' targets at first, and have by step {context.step}"
         )
-        yield _withdrawn(memory.found, context, words)
+        yield withdrawn(memory.found, context, words)
         memory.found = None
     if "start" in memory.reported:
         return
@@ -341,8 +352,10 @@ def _exchanged(context: StepContext, memory: _UninformativeLabelsState, loss: fl
     first, last = exchanged.looks[0], exchanged.looks[-1]
     if last.loss < _LEARNS * first.loss:  # something was learned, though not by what was exchanged
         return
-    memory.reported.add("start")
-    memory.found = _report(
+    is_early = last.step < _LATE
+    if is_early and memory.found is not None:
+        return
+    found = report(
         context,
         {"loss": last.loss, "exchanged_loss": last.exchanged, "score": exchanged.score, "path": path.length},
         f"at step {last.step} the loss of a batch was {last.loss:.5g}, and {last.exchanged:.5g} when the model's "
@@ -352,6 +365,8 @@ def _exchanged(context: StepContext, memory: _UninformativeLabelsState, loss: fl
         path.since,
         0.7,
     )
+    memory.reported |= set() if is_early else {"start"}
+    memory.found = asked(found, f"{found.explanation}{_SO_FAR}") if is_early else found
     yield memory.found
 
 
@@ -370,69 +385,10 @@ def _constant(context: StepContext, memory: _UninformativeLabelsState) -> Iterat
     if memory.same.update(entropy == 0.0, context.step) < _LOOKS:
         return
     memory.reported.add("start")
-    yield _report(
+    yield report(
         context,
         {"label_entropy": entropy, "classes": memory.columns, "looks": memory.same.length},
         f"all labels so far are the same one of {memory.columns} classes, so the answer does not depend on the input",
         memory.same.since,
         1.0,
-    )
-
-
-def _from_here(context: StepContext, memory: _UninformativeLabelsState, loss: float) -> Iterator[Finding]:
-    table = context.table("activation")
-    found = memory.stepped
-    is_settled = found is not None and context.step >= found.step + _WINDOW
-    if found is not None and is_settled and memory.recent.median() < found.evidence["usual_loss"]:
-        yield _withdrawn(found, context, f"{found.explanation}; it is lower again by step {context.step}")
-        memory.stepped = None
-    memory.first = loss if isnan(memory.first) else memory.first
-    usual, lowest = memory.loss.value, min(memory.recent.newest(_WINDOW), default=loss)
-    progress = max(memory.first - usual, 0.1 * abs(memory.first))
-    rises = memory.loss.update(loss) > _STRANGE and loss - usual > 0.5 * progress
-    if rises and memory.above.length == 0 and table is not None:
-        memory.is_forward_usual = lowest >= 0.0 and memory.last_step.is_ordinary and is_usual(memory.norms, table)
-        memory.usual = usual
-    length = memory.above.update(rises, context.step)
-    if table is not None and not rises:
-        memory.norms.append(table.column("l2_norm").copy())
-    if (
-        length == _LASTING
-        and memory.is_forward_usual
-        and "step" not in memory.reported
-        and not memory.anchor.self_made.is_self_made
-        and not memory.anchor.has_growing_data
-    ):
-        memory.reported.add("step")
-        found = _report(
-            context,
-            {"loss": loss, "usual_loss": memory.usual, "records": length},
-            f"the loss went from {memory.usual:.4g} to {loss:.4g} at step {memory.above.since} and stays up, although "
-            "every layer's output was as usual in that step; inputs and weights have not changed, so the labels have",
-            memory.above.since,
-            0.7,
-        )
-        is_sum = (memory.anchor.called or context.learner) and not memory.anchor.is_one_known_loss(context)
-        memory.stepped = _asked(found) if is_sum else found
-        yield memory.stepped
-
-
-def _asked(found: Finding) -> Finding:
-    """Return the finding as a question: a sum of terms, or a loss of the model's own targets, may rise by itself."""
-    words = found.explanation.rpartition("; ")[0]
-    return replace(found, severity="info", confidence=0.5, explanation=f"{words}; have the labels changed?")
-
-
-def _report(context: StepContext, evidence: dict[str, float], words: str, since: int, confidence: float) -> Finding:
-    return context.finding(
-        ROOT_SITE,
-        "scalar/loss",
-        evidence,
-        severity="warning",
-        first_step=since,
-        position=0,
-        explanation=words,
-        advice="print a few inputs beside their labels; look for one shuffled without the other, labels read from "
-        "another file or split, an index that is off by one, and a constant target",
-        confidence=confidence,
     )

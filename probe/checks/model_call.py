@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import PackedSequence
 
 #: Inputs are kept up to this size together, 16 MiB: a check copies them several times. Our choice.
 MOST_BYTES = 1 << 24
@@ -90,6 +91,8 @@ def _tensors(name: str, value: object, depth: int) -> Iterator[tuple[str, torch.
         for key, inner in value.items():
             if not (isinstance(inner, torch.Tensor) and inner.grad_fn is not None):  # written there by the model itself
                 yield from _tensors(f"{name}[{key}]", inner, depth + 1)
+    elif isinstance(value, PackedSequence):
+        yield name, value.data  # what stands beside it says where its samples are
     elif depth < _DEEPEST and isinstance(value, list | tuple):
         for at, inner in enumerate(value):
             yield from _tensors(f"{name}[{at}]", inner, depth + 1)
@@ -100,8 +103,13 @@ def _replaced(name: str, value: Any, changes: Mapping[str, torch.Tensor], depth:
         return changes.get(name, value)
     if depth < _DEEPEST and type(value) is dict:
         return {key: _replaced(f"{name}[{key}]", inner, changes, depth + 1) for key, inner in value.items()}
-    if depth < _DEEPEST and type(value) in (list, tuple):
-        return type(value)(_replaced(f"{name}[{at}]", inner, changes, depth + 1) for at, inner in enumerate(value))
+    if isinstance(value, PackedSequence):
+        return value._replace(data=changes.get(name, value.data))
+    if depth < _DEEPEST and isinstance(value, list | tuple):
+        items = [_replaced(f"{name}[{at}]", inner, changes, depth + 1) for at, inner in enumerate(value)]
+        if type(value) in (list, tuple):
+            return type(value)(items)
+        return value._make(items) if hasattr(value, "_make") else value  # a named tuple
     return value
 
 

@@ -13,6 +13,8 @@ _CLAIM = "{copy} is asked for other states than those that {network} answers in 
 #: Looks, and samples of one, before anything is said; share of samples whose next state is the state itself, from
 #: which on it is not the environment that stays where it is: states that end an episode may differ. Our choice.
 _LOOKS, _FEWEST, _SHARE = 2, 8, 0.9
+#: Calls of one step that are kept.
+_MOST: Final = 4
 
 
 @dataclass(slots=True)
@@ -32,23 +34,31 @@ class NextStates:
     same: list[float] = field(default_factory=list)
     _of_copy: list[torch.Tensor] = field(default_factory=list)
     _of_network: list[torch.Tensor] = field(default_factory=list)
+    _beside_copy: list[torch.Tensor] = field(default_factory=list)
+    _beside_network: list[torch.Tensor] = field(default_factory=list)
 
-    def copy_called(self, given: object) -> None:
-        """Take the first argument of a call of the copy."""
-        self._keep(self._of_copy, given)
+    def copy_called(self, *given: object) -> None:
+        """Take the arguments of a call of the copy: a state, and perhaps an action."""
+        self._keep(self._of_copy, self._beside_copy, given)
 
-    def network_called(self, given: object) -> None:
-        """Take the first argument of a call of the network that gradients go through."""
-        self._keep(self._of_network, given)
+    def network_called(self, *given: object) -> None:
+        """Take the arguments of a call of the network that gradients go through."""
+        self._keep(self._of_network, self._beside_network, given)
 
-    def _keep(self, kept: list[torch.Tensor], given: object) -> None:
-        if len(kept) < 4 and isinstance(given, torch.Tensor) and given.layout is torch.strided:
-            kept.append(given.detach().clone())
+    def _keep(self, states: list[torch.Tensor], actions: list[torch.Tensor], given: tuple[object, ...]) -> None:
+        tensors = [one for one in given[:2] if isinstance(one, torch.Tensor) and one.layout is torch.strided]
+        if len(states) < _MOST and tensors and tensors[0] is given[0]:
+            first, *rest = [one.detach().clone() for one in tensors]
+            states.append(first)
+            actions += rest
 
     def step_ends(self) -> CheckResult | None:
         """Return what all looks tell, once they suffice."""
         ours, theirs = self._of_copy, self._of_network
-        self._of_copy, self._of_network = [], []
+        asked, answered = self._beside_copy, self._beside_network
+        self._of_copy, self._of_network, self._beside_copy, self._beside_network = [], [], [], []
+        if any(_share(one, other) >= _SHARE for one in asked for other in answered):
+            return None  # the same actions in the same states: a value that others learn, as in IQL
         if not ours or not theirs or any(len(each) < _FEWEST for each in (*ours, *theirs) if each.dim()):
             return None
         differ = [each for each in ours if each.dim() and bool((each[1:] != each[:1]).any())]

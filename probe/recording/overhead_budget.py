@@ -309,7 +309,7 @@ class BudgetedRecorder(Recorder):
 
     def _report(self, decision: ThinningDecision) -> None:
         share = 100.0 * decision.share
-        _log.info("one in %d due steps is recorded: one costs %.1f %% of a step", decision.factor, share)
+        _log.debug("one in %d due steps is recorded: one costs %.1f %% of a step", decision.factor, share)
         thinned: list[Json] = [
             name
             for name in COLLECTORS

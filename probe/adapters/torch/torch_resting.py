@@ -142,11 +142,11 @@ class _Pair:
         def answer(_module: Any, inputs: tuple[Any, ...], output: Any) -> None:
             answered(output)
             if not is_aside() and inputs:
-                self._next.copy_called(inputs[0])
+                self._next.copy_called(*inputs)
 
         def states(_module: Any, inputs: tuple[Any, ...], _output: Any) -> None:
             if not is_aside() and inputs and torch.is_grad_enabled():
-                self._next.network_called(inputs[0])
+                self._next.network_called(*inputs)
 
         called = [part.register_forward_pre_hook(note) for part in copy.modules() if takes_hooks(part)]
         both = copy.register_forward_hook(Hook(answer, guard)), network.register_forward_hook(Hook(states, guard))

@@ -107,10 +107,10 @@ def remote(tensor: torch.Tensor) -> torch.Tensor | None:
         raise Unsupported(
             "tensors of a CUDA graph that is being captured cannot be read; its warm-up pass before is recorded"
         )
-    return real_parts(own_part(tensor)).resolve_neg()
+    return _real_parts(own_part(tensor)).resolve_neg()
 
 
-def real_parts(tensor: torch.Tensor) -> torch.Tensor:
+def _real_parts(tensor: torch.Tensor) -> torch.Tensor:
     """Return a complex tensor as one of real and imaginary parts, which share its memory; any other as it is.
 
     Its norm is that of the complex values; mean, extremes and the like are those of the parts.
@@ -231,7 +231,7 @@ def code_on_host(tensor: torch.Tensor) -> int:
 def _prepared(tensor: torch.Tensor) -> tuple[Place, torch.Tensor]:
     if tensor.is_quantized:
         raise Unsupported(f"{str(tensor.dtype).removeprefix('torch.')} tensors are not supported")
-    readable = real_parts(tensor).detach().resolve_neg()
+    readable = _real_parts(tensor).detach().resolve_neg()
     if readable.dtype not in CODES:
         readable = readable.to(
             torch.float32 if readable.is_floating_point() and readable.element_size() == 1 else torch.float64

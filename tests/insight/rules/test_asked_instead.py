@@ -55,6 +55,11 @@ def test_a_loss_that_leaves_the_entropy_of_its_labels_late_withdraws_the_finding
     standing = tuple(2.31 + 0.02 * (-1) ** step for step in range(60))
     series = {"one.weight update/ratio_to_weight": 0.02, "one activation/mean": 0.1}
     (said,) = findings_of("uninformative-labels", {"scalar/loss": standing, **series}, model, called)
+    assert is_question(said)
+    ends = Event("resume_point", 59, data={"reason": "close"})
+    (said,) = findings_of("uninformative-labels", {"scalar/loss": standing, **series}, model, called, ends)
+    assert (said.severity, said.first_step, said.explanation[-26:]) == ("warning", 0, ", until the training ended")
+    (said,) = findings_of("uninformative-labels", {"scalar/loss": standing * 3, **series}, model, called)
     assert said.severity == "warning"
     late = (*standing, *(2.3 * 0.97**step for step in range(60)))
     (withdrawn,) = findings_of("uninformative-labels", {"scalar/loss": late, **series}, model, called)

@@ -1,5 +1,7 @@
 """Executable checks on small trainings: each claim is broken by one mistake, and holds in its twin without it."""
 
+from typing import NamedTuple
+
 import mindscope as ms
 import pytest
 
@@ -341,6 +343,51 @@ def test_labels_that_a_focal_loss_weighs_are_no_actions(tmp_path, fits_numbers):
         return focal + functional.mse_loss(value, labels) if fits_numbers else focal
 
     assert outcomes(tmp_path, model, loss).get(("good_actions_become_likelier", "")) in (None, "held")
+
+
+class Pair(NamedTuple):
+    left: torch.Tensor
+    right: torch.Tensor
+
+
+class OfPairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 2)
+
+    def forward(self, pair):
+        return self.inner(pair.left + pair.right)
+
+
+def test_named_tuples_of_inputs_are_given_otherwise(tmp_path):
+    model = OfPairs()
+
+    def loss():
+        return model(Pair(torch.randn(16, 4), torch.randn(16, 4))).square().mean()
+
+    found = outcomes(tmp_path, model, loss)
+    assert (found["input_is_used", "pair[0]"], found["input_is_used", "pair[1]"]) == ("held",) * 2
+
+
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(3, 8, batch_first=True), nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[1][0][-1])
+
+
+def test_a_packed_sequence_is_one_input(tmp_path):
+    model, lengths = Packed(), torch.tensor([5, 4, 4, 3, 2, 2, 1, 1] * 2).sort(descending=True).values
+
+    def loss():
+        packed = nn.utils.rnn.pack_padded_sequence(torch.randn(16, 5, 3), lengths, batch_first=True)
+        return functional.cross_entropy(model(packed), torch.randint(0, 2, (16,)))
+
+    found = outcomes(tmp_path, model, loss)
+    assert found["input_is_used", "x"] == "held"
+    assert "broken" not in found.values()
 
 
 class UnderAutocast(nn.Module):
