@@ -18,6 +18,8 @@ __all__ = ["connect_hang_report", "hang_section"]
 
 _PLACE: Final = "ranks-hang"
 _MOST_ROWS: Final = 64
+#: Ranks from which on the table is folded, so that the picture of the job stays on the first screen.
+_MANY: Final = 9
 _TITLES: Final = {"hang": "Hang", "failed": "A collective failed", "slow": "Waiting, no hang"}
 
 
@@ -86,4 +88,7 @@ def _table(report: HangReport) -> Component:
     names = ("What it does", "Main thread, innermost first")
     head = html.Tr([html.Th("Rank", className="figure"), *map(html.Th, names)])
     table = html.Table([html.Thead(head), html.Tbody(rows)], className="table")
-    return html.Div(table, className="table-frame", tabIndex=0, role="region", **{"aria-label": "ranks of the hang"})
+    framed = html.Div(table, className="table-frame", tabIndex=0, role="region", **{"aria-label": "ranks of the hang"})
+    return html.Details(
+        [html.Summary(f"What each of {len(ranks)} ranks does"), framed], open=len(ranks) < _MANY, className="fold"
+    )

@@ -46,6 +46,13 @@ def test_the_panel_answers_who_since_when_and_what_to_do() -> None:
     assert "train.py:50 in step" in shown
 
 
+def test_the_table_of_many_ranks_is_folded() -> None:
+    for count, is_open in ((2, True), (64, False)):
+        panel = hang_panel(replace(REPORT, stacks={rank: ("train.py:50",) for rank in range(count)}), time.time())
+        (fold,) = [part for part in panel._traverse() if isinstance(part, html.Details)]
+        assert (fold.open, f"each of {count} ranks" in text_of(fold)) == (is_open, True)
+
+
 def test_the_section_follows_the_words_and_is_empty_while_all_is_well(tmp_path) -> None:
     with open_store(str(tmp_path)) as store:
         run = write_ranks(store)

@@ -73,6 +73,8 @@ def connect_topology(app: dash.Dash, reader: Reader, *, run: str, tick: str) -> 
         _: int | None, cells: str, blocks: str | None, seen: str | None, scheme: str | None, reference: str
     ) -> tuple[object, ...]:
         found = reader.find(reference)
+        if dash.ctx.triggered_id == tick and seen is not None and found.state != "running":
+            return (dash.no_update,) * 4
         job = job_ranks(reader, found, rank_view(reader, found))
         colouring = cells if cells in COLOURINGS else usual_colouring(job)
         grid = rank_grid(job.topology, job.ranks, blocks or "")
