@@ -36,6 +36,14 @@ def run_with(store: Store, *ranks: Sequence[Event], scalars: Mapping[str, float]
     return run
 
 
+def test_of_many_subjects_the_number_is_told() -> None:
+    with MemoryStore() as store:
+        run = run_with(store, [decided(11, 4, subjects=[f"gradient/{number}" for number in range(12)])])
+        found = thinning_of(store, run)
+        assert found is not None
+        assert found.to_text().endswith("; of 12 subjects")
+
+
 @pytest.mark.parametrize(
     ("events", "words"),
     [

@@ -21,8 +21,12 @@ def block(subject, rows, statistics):
     return Block(layout, np.array(list(rows.values()), dtype=np.float64))
 
 
-def steps_of(rule, shares, *, steps=10, belief=0.25):
-    """Site and step of what the rule finds where experts are called with these shares of the tokens."""
+def steps_of(rule, shares, *, steps=10, belief=0.25, first_choice=None):
+    """Site and step of what the rule finds where experts are called with these shares of the tokens.
+
+    Args:
+        first_choice: Shares of the tokens for which each is the router's first choice, looked at in every step.
+    """
     engine = Engine({rule: RULES[rule]})
     engine.learn_structure(STRUCTURE)
     sizes = {f"mix.experts.{at}": (share * TOKENS * WIDTH,) for at, share in enumerate(shares) if share}
@@ -33,6 +37,10 @@ def steps_of(rule, shares, *, steps=10, belief=0.25):
             blocks.append(block("router", {"mix.router": (1.0, TOKENS * 4)}, ("load_entropy", "size")))
             believed = {f"mix.router[{at}]": (0.25, belief) for at in range(4)}
             blocks.append(block("router/expert", believed, ("load", "probability")))
+        if first_choice is not None and step:
+            chosen = {f"mix.router[{at}]": (share, 0.05) for at, share in enumerate(first_choice)}
+            blocks.append(block("router", {"mix.router": (0.79, TOKENS * 4)}, ("load_entropy", "size")))
+            blocks.append(block("router/expert", chosen, ("load", "probability")))
         engine.observe(StepRecord(step=step, time=0.0, blocks=tuple(blocks)))
     return [(finding.site, finding.step) for finding in engine.findings]
 
@@ -53,3 +61,9 @@ def test_an_expert_that_every_token_goes_to_is_a_favourite():
 @pytest.mark.parametrize("shares", [(0.9, 0.5, 0.3, 0.3), (1.0, 1.0, 1.0, 1.0)], ids=["most", "all-to-all"])
 def test_most_tokens_are_not_every_token_and_experts_that_see_all_of_them_are_no_favourites(shares):
     assert steps_of("router-collapse", shares) == []
+
+
+@pytest.mark.parametrize(("shares", "is_starved"), [((0.7, 0.6, 0.6, 0.1), False), ((0.7, 0.7, 0.6, 0.0), True)])
+def test_an_expert_that_is_the_second_choice_only_is_fed(shares, is_starved):
+    found = steps_of("expert-starvation", shares, belief=0.1, first_choice=(0.4, 0.3, 0.3, 0.0))
+    assert bool(found) is is_starved

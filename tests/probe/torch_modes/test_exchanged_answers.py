@@ -9,9 +9,9 @@ nn, functional = torch.nn, torch.nn.functional
 _STEPS = 130
 
 
-def _train(tmp_path, model, loss_of, *, is_watched=True, steps=_STEPS):
+def _train(tmp_path, model, loss_of, *, is_watched=True, steps=_STEPS, maximize=False):
     """Train; return the run's findings and looks, and the losses."""
-    optimizer, losses = torch.optim.Adam(model.parameters(), 1e-2), []
+    optimizer, losses = torch.optim.Adam(model.parameters(), 1e-2, maximize=maximize), []
 
     def loop():
         for _ in range(steps):
@@ -48,7 +48,8 @@ def _ranking(is_shuffled):
 
 
 def _scores(looks):
-    return [(look["exchanged"] - look["loss"]) / look["spread"] for look in looks]
+    signs = [-1 if look.get("is_raised") else 1 for look in looks]
+    return [sign * (look["exchanged"] - look["loss"]) / look["spread"] for sign, look in zip(signs, looks, strict=True)]
 
 
 def test_answers_that_belong_to_their_samples(tmp_path):
@@ -90,3 +91,13 @@ def test_a_loss_with_a_gradient_inside_is_not_computed_again(tmp_path):
     findings, looks, _ = _train(tmp_path, model, residual, steps=90)
     assert all("loss" not in look for look in looks)
     assert not [finding for finding in findings if finding.cause == "uninformative_labels"]
+
+
+@pytest.mark.parametrize("is_shuffled", [False, True])
+def test_a_likelihood_that_is_maximised(tmp_path, is_shuffled):
+    model, loss = _ranking(is_shuffled=is_shuffled)
+    findings, looks, _ = _train(tmp_path, model, lambda: -loss(), steps=240, maximize=True)
+    assert all(look["is_raised"] for look in looks)
+    assert (min(_scores(looks)) > 3) is not is_shuffled
+    found = {finding.cause for finding in findings if finding.severity != "info"}
+    assert ("uninformative_labels" in found, "wrong_loss_sign" in found) == (is_shuffled, False)
