@@ -1,7 +1,7 @@
 """Weights, or a first loss, that start at the wrong scale."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, log, nan, sqrt
 
 import numpy as np
@@ -16,6 +16,8 @@ _MODEL = chain("one:Dense", "two:Dense", "three:Dense", shape=(64, 64))
 #: std x sqrt(fan_in) is the factor by which a layer scales its input: 1 for LeCun and Xavier, 1.41 for He, 0.58 for
 #: PyTorch's default, 0.06 for the smallest residual projection of GPT-2 at width 64.
 _HUGE, _TINY = 8.0, 0.01
+#: Gain up to which weights are as usual: sqrt(2) before ReLU, and some more.
+_USUAL = 2.0
 _FEWEST = 16
 #: Names of the matrices that layers apply to their input; a memory key or a token is a parameter of another name.
 _OF_A_LAYER = ("weight", "kernel")
@@ -166,7 +168,15 @@ def _first_loss(context: StepContext) -> Iterator[Finding]:
             if amplifier is not None:
                 yield _amplified(context, words, loss, *amplifier)
             else:
-                yield _report(context, max(matrices, key=_gain), f"{words}, and no matrix scales more")
+                widest = max(matrices, key=_gain)
+                found = _report(context, widest, f"{words}, and no matrix scales more")
+                yield found if _gain(widest) > _USUAL else _asked(found)
+
+
+def _asked(found: Finding) -> Finding:
+    """Return the finding as a question: where no weights scale up, what comes behind them may do so by design."""
+    words = f"{found.explanation}; are the outputs multiplied by design, as by a temperature?"
+    return replace(found, severity="info", confidence=0.5, explanation=words)
 
 
 def _has_other_terms(context: StepContext) -> bool:
