@@ -1,7 +1,7 @@
 """One call of a model: its arguments, the tensors inside of them by name, and calls that differ in some of them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter, signature
 from types import SimpleNamespace
 from typing import Any
@@ -23,11 +23,13 @@ class ModelCall:
         arguments: The positional ones.
         keywords: The others.
         names: Names of the positional ones, as the model's forward spells them.
+        made: Names of the tensors that the program's networks have made, and gradients flow through.
     """
 
     arguments: tuple[Any, ...]
     keywords: Mapping[str, Any]
     names: tuple[str, ...] = ()
+    made: frozenset[str] = frozenset()
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return the plain tensors inside of the arguments by name, such as `x` or `batch[mask]`."""
@@ -42,14 +44,15 @@ class ModelCall:
         """Return the same call with other tensors under these names."""
         arguments = tuple(_replaced(self._name(at), value, changes, 0) for at, value in enumerate(self.arguments))
         keywords = {name: _replaced(name, value, changes, 0) for name, value in self.keywords.items()}
-        return ModelCall(arguments, keywords, self.names)
+        return ModelCall(arguments, keywords, self.names, self.made)
 
     def copied(self) -> "ModelCall | None":
         """Return the call with clones of its tensors; None if they are too large to keep."""
         tensors = self.tensors()
         if sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()) > MOST_BYTES:
             return None
-        return self.replaced({name: tensor.detach().clone() for name, tensor in tensors.items()})
+        made = frozenset(name for name, tensor in tensors.items() if tensor.grad_fn is not None)
+        return replace(self.replaced({name: tensor.detach().clone() for name, tensor in tensors.items()}), made=made)
 
     def in_precision_of(self, model: torch.nn.Module) -> "ModelCall":
         """Return the call with float32 where autocast made float16 or bfloat16, if the model has no such weights."""

@@ -36,6 +36,9 @@ from .torch_sites import ModuleSites
 _FIRST, _LEAST, _SHARE = 40, 20, 20
 _LOOKS: Final = 8
 _MOST_CALLS, _MOST_OUTPUTS = 8, 16
+#: Calls of one line between two backward passes from which on they are a loop over time; a few may be heads or views.
+#: Our choice.
+_LOOP: Final = 4
 _NEVER: Final = 1 << 62
 
 
@@ -51,12 +54,14 @@ class _Looked:
         called: How many costs were called.
         outputs: Of the models, since the last backward pass.
         of_lines: How often each line has called a cost since then.
+        longest: The most often that each has between two backward passes.
         terms: What each call compared, in all micro-batches.
     """
 
     called: int = 0
     outputs: list[torch.Tensor] = field(default_factory=list)
     of_lines: Counter[_Call] = field(default_factory=Counter)
+    longest: Counter[_Call] = field(default_factory=Counter)
     terms: list[ComparedTerm] = field(default_factory=list)
 
     def fits(self) -> dict[str, list[TargetFit]]:
@@ -202,6 +207,7 @@ class TorchTargets(SilentListener):
         """Return the name of the cost: one of the same lines in another micro-batch of the step is the same."""
         call = name, program_lines()
         looked.of_lines[call] += 1
+        looked.longest[call] = max(looked.longest[call], looked.of_lines[call])
         key = call, looked.of_lines[call]
         if key not in self._names:
             count = 1 + sum(known[0][0] == name for known in self._names)
@@ -211,7 +217,7 @@ class TorchTargets(SilentListener):
     def _tell(self, step: int, looked: _Looked) -> None:
         """Record what the looks so far say together, where that has changed."""
         with self.guard.quietly():
-            for which, fits_of_step in looked.fits().items():
+            for which, fits_of_step in self._by_loop(looked).items():
                 self._fits.setdefault(which, deque(maxlen=_LOOKS)).append(joined(fits_of_step))
         codes = codes_differ_from_the_prior(self._from_the_prior, step)
         for result in self._changed([] if codes is None else [codes]):
@@ -220,6 +226,19 @@ class TorchTargets(SilentListener):
             sure = scores_can_be_sure(which, self._pairs.get(which, ()))
             for result in self._changed([*verdict_on(which, fits), *([sure] if sure is not None else [])]):
                 self._recorder.event("check", "", occasion=len(fits), **result.data())
+
+    def _by_loop(self, looked: _Looked) -> dict[str, list[TargetFit]]:
+        """Return the fits of a step by cost, where the calls of a line in a loop are one.
+
+        A loss that is added up over time may have nothing to learn at one of its steps, such as the first letter.
+        """
+        calls = {name: (call, number) for (call, number), name in self._names.items()}
+        found: dict[str, list[TargetFit]] = {}
+        for which, fits in looked.fits().items():
+            call, number = calls[which]
+            name = self._names.get((call, 1), which) if number > 1 and looked.longest[call] >= _LOOP else which
+            found.setdefault(name, []).extend(fits)
+        return found
 
     def _changed(self, results: Sequence[CheckResult]) -> Iterator[CheckResult]:
         for result in results:

@@ -182,6 +182,8 @@ def _note(node: ast.AST, scope: _Scope) -> None:
         elif taken:
             scope.orders.add(node.targets[0].id)
             scope.parts |= {ast.unparse(one.slice) for one in taken if isinstance(one.slice, ast.Slice)}
+        elif _names(node.value) & scope.reordered:  # made of it, in its order
+            scope.reordered.add(node.targets[0].id)
     if isinstance(node, ast.Subscript):
         base = ast.unparse(node.value)
         if _names(node.slice) & scope.orders:

@@ -38,6 +38,7 @@ def test_one_array_in_another_order_is_told(text):
         "p = torch.randperm(n)\ntrain, test = p[:k], p[k:]\nfit(x[train], y[train])\n",
         LOOP.format("a, b = x[i:i + 32], y[i:i + 32]"),
         "p = torch.randperm(n)\nx = x[p]\nprint(y[:5])\n",
+        "p = torch.randperm(n)\nx = x[p]\ny = torch.tensor(y)[p]\ne = net(x)\nnear = y[:k][e[k:] @ e[:k].T]\n",
         "def collate(b):\n    n = [len(one) for one in b]\n    o = sorted(range(len(b)), key=n.__getitem__)\n"
         "    x = [b[i][0] for i in o]\n    y = [b[i][1] for i in o]\n    return x, y, n\n",
         "o = np.argsort(score)\ndt = [dt[i] for i in o]\nboxes = [d.box for d in dt]\n",

@@ -58,6 +58,24 @@ def test_the_micro_batches_of_a_step_are_one_look_at_one_loss(told):
     assert found["numbers"]["samples"] >= found["numbers"]["looks"] * 4 * 12
 
 
+@pytest.mark.parametrize("learnable", [True, False])
+def test_a_loss_that_is_added_up_over_time_is_one_loss(told, learnable):
+    """Of a step in time with nothing to learn, such as the letter that follows the start, the others tell."""
+    torch.manual_seed(0)
+    model, weights = nn.Linear(4, 2), torch.randn(4, 2)
+
+    def loss():
+        total = torch.zeros(())
+        for time in range(5):
+            x = torch.randn(16, 4)
+            target = x @ weights if time and learnable else torch.randn(16, 2)
+            total = total + functional.mse_loss(model(x), target)
+        return total / 5
+
+    found = told(model, loss, **LONG).checks["targets_fit_their_predictions"]
+    assert (found["outcome"], found["subject"]) == ("held" if learnable else "broken", "mse_loss")
+
+
 def test_two_losses_of_one_step_are_looked_at_apart(told):
     torch.manual_seed(0)
     model, weights = nn.Linear(4, 2), torch.randn(4, 2)

@@ -86,6 +86,30 @@ trained = [model]
 """
 
 
+TOKENS_OF_A_START = """
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.cell, self.out = nn.Embedding(5, 8), nn.GRUCell(8, 8), nn.Linear(8, 2)
+    def start(self, x):
+        return self.out(self.cell(self.embed(torch.zeros(16, dtype=torch.long)), x))
+model = Decoder()
+optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+for step in range(30):
+    loss = functional.cross_entropy(model.start(torch.randn(16, 8)), torch.randint(0, 2, (16,)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+trained = [model]
+"""
+
+
+def test_a_token_that_all_samples_begin_with_is_no_batch_of_one_sample(run_alike):
+    store, run, _ = run_alike(TOKENS_OF_A_START)
+    assert "repeated_batch" not in {one.cause for one in store.findings(run.id)}
+
+
 def test_a_state_that_begins_with_zeros_is_no_batch_of_one_sample(run_alike):
     store, run, _ = run_alike(STATES)
     assert "samples_differ" not in _told(store, run)
