@@ -7,12 +7,12 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["collected_later", "uncollected"]
+__all__ = ["uncollected"]
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Collect no garbage inside."""
+    """Collect no garbage inside; nothing is frozen, so that a script finds the collector as Python shows it."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -20,11 +20,3 @@ def uncollected() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-@contextmanager
-def collected_later() -> Iterator[None]:
-    """Collect no garbage inside, and afterwards only among objects that were created since."""
-    with uncollected():
-        yield
-        gc.freeze()

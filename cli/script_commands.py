@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..garbage import collected_later
+from ..garbage import uncollected
 from .failures import WrongUse
 from .output import add_row, console, print_json, remark, table
 from .store_options import DEFAULT_STORE, JsonOption, StoreOption
@@ -41,7 +41,7 @@ def run(
         raise WrongUse("--full and --config exclude each other; write what to record into the file")
     loaded = load_numpy_for(words)
     script, arguments = existing_script(words)
-    with collected_later():
+    with uncollected():
         from ..probe.configuration.config import DEFAULT_OF_RUN
         from ..watching import run_script
         from .run_report import RunReport
