@@ -8,13 +8,12 @@
 With "O0" the graph runs as it was captured, by the reference evaluator.
 """
 
-import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, Protocol
 
+from ...garbage import uncollected
 from ..errors import EngineError, NameTaken
 from ..ir import Graph
 from ..random import Key
@@ -205,7 +204,7 @@ def compile(
     chosen = backend_named(backend)
     if level == "O0":
         return Evaluator(graph)
-    with _without_collector():
+    with uncollected():
         return _compiled(chosen, optimize(graph, backend), given)
 
 
@@ -213,15 +212,3 @@ def _compiled(chosen: Callable[..., Executable], optimized: Graph, given: Mappin
     if given and getattr(chosen, "writes_given", False):
         return chosen(optimized, given=dict(given))
     return chosen(optimized)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Open a block in which no cycles are collected: so many new objects, and hardly one of them garbage."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

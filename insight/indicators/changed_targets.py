@@ -9,8 +9,9 @@ from typing import Final
 from ...storage import Finding
 from ..context.step_context import StepContext
 from ..running_statistics import Floats, RobustBaseline, StepWindow, Streak
-from .label_findings import asked, report, withdrawn
+from .label_findings import report
 from .loss_anchor import LossAnchor
+from .lowered_findings import asked, withdrawn
 from .update_stability import LastStep
 from .usual_outputs import is_usual
 

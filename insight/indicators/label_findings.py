@@ -1,7 +1,6 @@
-"""Findings about labels that tell nothing of their inputs: how they are reported, asked and withdrawn."""
+"""How labels are reported that tell nothing of their inputs."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ...storage import ROOT_SITE, Finding
 from ..context.step_context import StepContext
@@ -21,13 +20,3 @@ def report(context: StepContext, evidence: Mapping[str, float], words: str, sinc
         "another file or split, an index that is off by one, and a constant target",
         confidence=confidence,
     )
-
-
-def asked(found: Finding, words: str) -> Finding:
-    """Return the finding as a question: a slow start ends, and a sum of terms may rise by itself."""
-    return replace(found, severity="info", confidence=0.5, explanation=words)
-
-
-def withdrawn(found: Finding, context: StepContext, words: str) -> Finding:
-    """Return the finding as a notice of what has shown that it was none."""
-    return replace(found, step=context.step, severity="info", explanation=words, confidence=0.1)

@@ -7,6 +7,7 @@ from typing import Final
 from ...storage import Event, Finding
 from ..context.step_context import StepContext
 from .executable_checks import refutation, refuted
+from .lowered_findings import withdrawn
 
 __all__ = ["ALIGNED", "FIT", "TriedTargets", "may_still_bind", "tried_targets"]
 
@@ -66,7 +67,7 @@ def tried_targets(
         if subject in tried.found:
             found = tried.found.pop(subject)
             words = f"by step {context.step} the predictions fit their own targets, which they did not do before"
-            yield replace(found, step=context.step, severity="info", explanation=words, confidence=0.1)
+            yield withdrawn(found, context, words)
     for subject, event in list(tried.waiting.items()):
         is_of_samples = event.data.get("check") == FIT
         if is_of_samples and (is_falling or may_still_bind(context)):

@@ -1,7 +1,7 @@
 """Weights, or a first loss, that start at the wrong scale."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf, log, nan, sqrt
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from ...storage import ROOT_SITE, Event, Finding, Json, display_site
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..event_fields import number
+from ..indicators.lowered_findings import asked
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
 
@@ -170,13 +171,8 @@ def _first_loss(context: StepContext) -> Iterator[Finding]:
             else:
                 widest = max(matrices, key=_gain)
                 found = _report(context, widest, f"{words}, and no matrix scales more")
-                yield found if _gain(widest) > _USUAL else _asked(found)
-
-
-def _asked(found: Finding) -> Finding:
-    """Return the finding as a question: where no weights scale up, what comes behind them may do so by design."""
-    words = f"{found.explanation}; are the outputs multiplied by design, as by a temperature?"
-    return replace(found, severity="info", confidence=0.5, explanation=words)
+                words = f"{found.explanation}; are the outputs multiplied by design, as by a temperature?"
+                yield found if _gain(widest) > _USUAL else asked(found, words)
 
 
 def _has_other_terms(context: StepContext) -> bool:

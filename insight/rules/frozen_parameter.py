@@ -13,6 +13,7 @@ from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
 from ..indicators.executable_checks import refutation, refuted, refuting_event
 from ..indicators.frozen_networks import MEANT, RANDOM, TWO_NAMES, told_frozen
+from ..indicators.lowered_findings import withdrawn
 from ..indicators.unused_parts import question_about
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
@@ -307,9 +308,7 @@ def _unfrozen(context: StepContext, memory: _FrozenParameterState, frozen: set[s
                 memory.held.remove(site)
                 continue
             words = f"{display_site(site)} required no gradient from step {found.first_step} on, and does since step "
-            yield replace(
-                found, step=context.step, severity="info", explanation=f"{words}{context.step}", confidence=0.1
-            )
+            yield withdrawn(found, context, f"{words}{context.step}")
 
 
 def _unreached(context: StepContext, memory: _FrozenParameterState, table: Table) -> Iterator[Finding]:
@@ -394,7 +393,7 @@ def _reached(context: StepContext, memory: _FrozenParameterState, table: Table) 
                 earlier, here = f" got no gradient from step {found.first_step} on, and does", " gets gradients"
                 words = f"{display_site(site)}{earlier if found.first_step < context.step else here}"
                 words += f" since step {context.step}"
-                yield replace(found, step=context.step, severity="info", explanation=words, confidence=0.1)
+                yield withdrawn(found, context, words)
 
 
 def _is_one_of_many(context: StepContext, frozen: tuple[ParameterInfo, ...]) -> bool:

@@ -8,6 +8,7 @@ from operator import and_
 
 from ...storage import ROOT_SITE, Finding
 from ..context.step_context import StepContext
+from ..indicators.lowered_findings import withdrawn
 from ..recording import Recording
 from ..rule import OPTIMIZER, rule
 
@@ -180,7 +181,7 @@ def _withdrawn(context: StepContext, memory: _MemoryGrowthState, name: str, valu
     memory.seen[name] = [(context.step, max(highest, value))]
     if memory.level[name] == _JUDGED:
         words = f"{name} rose to {highest / _MEGA:.0f} MB and has stayed there up to step {context.step}"
-        yield replace(found, step=context.step, severity="info", explanation=words, confidence=0.1)
+        yield withdrawn(found, context, words)
 
 
 def _input_size(context: StepContext) -> float | None:

@@ -9,6 +9,7 @@ from ..context.model_index import ModelIndex
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
 from ..indicators.executable_checks import refutation, refuted, refuting_event
+from ..indicators.lowered_findings import withdrawn
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
 
@@ -129,7 +130,7 @@ def _taken(context: StepContext, memory: _ParameterNotInOptimizerState) -> Itera
         if not any(name == site or name.startswith(f"{site}.") for name in outside):
             del memory.reported[site]
             words = f"no watched optimizer held {display_site(site)} at first; one does since step {context.step}"
-            yield replace(found, step=context.step, severity="info", explanation=words, confidence=0.1)
+            yield withdrawn(found, context, words)
 
 
 def _reached(context: StepContext) -> set[str]:

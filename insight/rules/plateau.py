@@ -1,7 +1,7 @@
 """A loss that stays where it began although the weights move."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isfinite
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from ...storage import ROOT_SITE, Event, Finding
 from ..context.step_context import StepContext
 from ..indicators.loss_anchor import LossAnchor
+from ..indicators.lowered_findings import withdrawn
 from ..indicators.update_stability import Path
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
@@ -132,5 +133,5 @@ def _withdrawn(context: StepContext, memory: _PlateauState, loss: float | None) 
     start, level = memory.found.evidence["first_loss"], memory.recent.median()
     if level < start - 2 * _LEFT * abs(start):
         words = f"the loss stood near its first value, {start:.4g}, for long, and is {level:.4g} by step {context.step}"
-        yield replace(memory.found, step=context.step, severity="info", explanation=words, confidence=0.1)
+        yield withdrawn(memory.found, context, words)
         memory.found = None

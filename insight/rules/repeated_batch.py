@@ -11,6 +11,7 @@ from ...storage.training_kinds import TrainingKind
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..event_fields import as_number
 from ..indicators.executable_checks import at_two_occasions, refutation, refuted, refuted_twice, refuting_event
+from ..indicators.lowered_findings import withdrawn
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
@@ -206,7 +207,7 @@ def _report(context: StepContext, memory: _RepeatedBatchState, checksum: float, 
 
 def _withdrawn(context: StepContext, found: Finding) -> Finding:
     words = f"the batches from step {found.first_step} to {context.step - 1} were the same; since then they change"
-    return replace(found, step=context.step, severity="info", explanation=words, confidence=0.1)
+    return withdrawn(found, context, words)
 
 
 def _needs_everything(context: StepContext) -> bool:

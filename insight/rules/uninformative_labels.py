@@ -12,8 +12,9 @@ from ..event_fields import number
 from ..indicators.changed_targets import ChangedTargets
 from ..indicators.exchanged_answers import ExchangedAnswers
 from ..indicators.executable_checks import at_two_occasions, refuting_event
-from ..indicators.label_findings import asked, report, withdrawn
+from ..indicators.label_findings import report
 from ..indicators.loss_anchor import LossAnchor
+from ..indicators.lowered_findings import asked, withdrawn
 from ..indicators.own_targets import ALIGNED, FIT, TriedTargets, may_still_bind, tried_targets
 from ..indicators.strange_targets import JUDGE, STRANGE, strange_targets
 from ..indicators.update_stability import Path
@@ -320,13 +321,9 @@ def _at_the_end(context: StepContext, memory: _UninformativeLabelsState) -> Iter
     """Yield what was asked and is settled now: the training has ended, and learned nothing until then."""
     if not any(event.data.get("reason") == "close" for event in context.events("resume_point")):
         return
-    still = {
-        "slow": memory.recent.median() >= (1 - _NEAR) * memory.entropy,
-        "found": memory.exchanged.knows_nothing,
-    }
-    for name in ("slow", "found"):
-        found: Finding | None = getattr(memory, name)
-        if found is not None and found.explanation.endswith(_SO_FAR) and still[name]:
+    is_slow = memory.recent.median() >= (1 - _NEAR) * memory.entropy
+    for found, is_so_still in ((memory.slow, is_slow), (memory.found, memory.exchanged.knows_nothing)):
+        if found is not None and found.severity == "info" and is_so_still:
             words = f"{found.explanation.removesuffix(_SO_FAR)}, until the training ended"
             yield replace(found, step=context.step, severity="warning", explanation=words, confidence=0.6)
 

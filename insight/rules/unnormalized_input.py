@@ -9,6 +9,7 @@ from ...storage import ROOT_SITE, Finding
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
 from ..indicators.executable_checks import at_two_occasions, refutation, refuted, refuted_twice, refuting_event
+from ..indicators.lowered_findings import withdrawn
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..running_statistics import RobustBaseline, Streak, count_before_first
@@ -232,7 +233,7 @@ def _scaled(context: StepContext, memory: _UnnormalizedInputState) -> Iterator[F
         memory.is_scaled = True
         if memory.found is not None:
             words = "the model scales this input itself"
-            yield replace(memory.found, step=context.step, severity="info", explanation=words, confidence=0.1)
+            yield withdrawn(memory.found, context, words)
             memory.found = None
 
 

@@ -12,6 +12,7 @@ from ..event_fields import number
 from ..indicators.bottomless_loss import BottomlessLoss
 from ..indicators.executable_checks import refuting_event
 from ..indicators.loss_anchor import EXACT, NOT_NEGATIVE, LossAnchor
+from ..indicators.lowered_findings import withdrawn
 from ..indicators.policy_training import KlPenalty
 from ..indicators.tried_direction import maximises, tried_direction
 from ..indicators.update_stability import LARGE_UPDATE
@@ -273,8 +274,7 @@ def check(context: StepContext, memory: _WrongLossSignState) -> Iterator[Finding
 def _maximising(context: StepContext, memory: _WrongLossSignState) -> Finding | None:
     if not maximises(context) or not _is_a_cost(context, memory):
         return None
-    loss = context.scalar("loss")
-    if loss is None or loss < 0 or any(factor < 0 for factor in memory.anchor.factors):
+    if (loss := context.scalar("loss")) is None or loss < 0 or any(factor < 0 for factor in memory.anchor.factors):
         return None  # the negative of a cost, maximised
     called = ", ".join(sorted(memory.anchor.called))
     words = f"every group of the optimizer has maximize=True, and the loss is {called}"
@@ -413,7 +413,7 @@ def _turned(context: StepContext, memory: _WrongLossSignState, loss: float) -> I
     if found is not None and memory.losses.median() < found.evidence["loss_before"]:
         memory.climbed = None
         words = f"{found.explanation}; by step {context.step} it is {memory.losses.median():.4g}"
-        yield replace(found, step=context.step, severity="info", explanation=words, confidence=0.1)
+        yield withdrawn(found, context, words)
 
 
 def _bottomless(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:

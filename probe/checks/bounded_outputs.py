@@ -10,12 +10,11 @@ import torch
 from ...storage.percent import percent
 from .check_result import CheckResult, broken, held
 from .loss_graph import origin_of
+from .term_sizes import BY_ELEMENT
 
 TARGETS, DATA = "targets_can_be_reached", "generator_can_reach_the_data"
 _TARGETS = "the targets lie in the range of the {kind} that makes the predictions"
 _DATA = "the data that {judge} compares with a generator's lie in the range of its {kind}"
-#: Losses that compare predictions and targets element by element.
-_BY_ELEMENT: Final = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 _RANGES: Final = {"Tanh": (-1.0, 1.0), "Sigmoid": (0.0, 1.0), "Relu": (0.0, inf), "Softplus": (0.0, inf)}
 #: Share of the range's width by which a value must lie outside, and share of such values: rounding, noise that spreads
 #: levels of brightness and a few outliers are common. Our choice.
@@ -62,7 +61,7 @@ def targets_can_be_reached(
             of the prediction and a gradient, and tells a direction only.
     """
     kind = kind_of(prediction.grad_fn)
-    if name not in _BY_ELEMENT or not kind or target is None or prediction.shape != target.shape:
+    if name not in BY_ELEMENT or not kind or target is None or prediction.shape != target.shape:
         return
     if target.requires_grad or any(map(is_differentiated_by, (prediction.grad_fn, origin_of(prediction.grad_fn)))):
         return

@@ -22,14 +22,10 @@ from .policy_direction import PolicyDirection
 from .random_numbers import generator_state
 from .score_layout import no_sample_competes_with_itself, scores_keep_their_positions
 from .step_direction import DOWNHILL, StepDirection
-from .term_sizes import terms_have_a_share
+from .term_sizes import BY_ELEMENT, terms_have_a_share
 
 #: Losses, and calls of networks, that are kept of one step. Our choice.
 MOST_LOSSES, MOST_CALLS = 8, 32
-
-
-#: Loss functions that fit a critic's values to returns.
-_OF_NUMBERS = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 
 
 @dataclass(slots=True)
@@ -101,12 +97,11 @@ class StepSeen:
             reach = written_targets_can_be_reached(nodes, squared)
             self.results += [reach] if reach is not None else []
         given = [(loss.name, loss.input) for loss in self.losses]
-        fits = [(loss.input, loss.target) for loss in self.losses if loss.target is not None]
-        plain = [(value, target) for value, target in fits if target.is_floating_point()]
-        self.targets += [target for _, target in plain if not target.requires_grad]
-        numbers = [(loss.input, loss.target) for loss in self.losses if loss.name in _OF_NUMBERS]
-        values = [(value, target) for value, target in numbers if target is not None and target.is_floating_point()]
-        self.policy.follow(nodes, values, self.direction)
+        fits = [(loss.name, loss.input, loss.target) for loss in self.losses if loss.target is not None]
+        plain = [(name, value, target) for name, value, target in fits if target.is_floating_point()]
+        self.targets += [target for _, _, target in plain if not target.requires_grad]
+        numbers = [(value, target) for name, value, target in plain if name in BY_ELEMENT]  # what a critic is fitted by
+        self.policy.follow(nodes, numbers, self.direction)
         if self.flow is None:
             self.flow = weight_of_a_flow(root, self.outputs)
         self.results += loss_is_minimised(root, results, self.parts, self.direction)

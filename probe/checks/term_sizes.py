@@ -9,8 +9,8 @@ from .check_result import CheckResult, broken, held
 
 TERMS = "terms_have_a_share_in_the_loss"
 _CLAIM = "no term of the loss leaves nothing for the others"
-#: Losses that grow with the scale of their targets.
-_BY_ELEMENT: Final = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
+#: Losses that compare numbers element by element, and grow with the scale of their targets.
+BY_ELEMENT: Final = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 #: Times that the largest term is larger than the next one, and deviation of its targets, from which it is a matter of
 #: scale. Our choice: standardised targets have a deviation of 1.
 _TIMES, _LARGE = 1e3, 10.0
@@ -43,7 +43,7 @@ def terms_have_a_share(
     (largest, name, target), (second, other, _) = sorted(sizes, key=lambda size: size[0], reverse=True)[:2]
     spread = float(target.detach().double().std()) if target is not None and target.numel() > 1 else 0.0
     numbers = {"largest": largest, "next": second, "deviation": spread}
-    if name not in _BY_ELEMENT or not largest > _TIMES * second or not spread > _LARGE:
+    if name not in BY_ELEMENT or not largest > _TIMES * second or not spread > _LARGE:
         return held(TERMS, _CLAIM, subject="", **numbers)
     words = (
         f"{name} makes {largest:.4g} of the loss and {other} {second:.4g}; the targets of {name} have a deviation of "
