@@ -108,18 +108,32 @@ def told(tmp_path: Path) -> Callable[..., Told]:
     return train
 
 
-def _weights(trained: Any) -> list[bytes]:
+#: How often a training that came out otherwise is repeated without a monitor before the monitor is accused.
+_REPEATS = 20
+
+
+def _bits(outcome: tuple[list[float], Any]) -> tuple[list[str], list[bytes]]:
+    losses, trained = outcome
     modules = trained if isinstance(trained, list | tuple) else [trained]
-    return [p.detach().float().numpy().tobytes() for module in modules for p in module.parameters()]
+    weights = [p.detach().float().numpy().tobytes() for module in modules for p in module.parameters()]
+    return [one.hex() for one in losses], weights
+
+
+def _alone(training: Training) -> tuple[list[str], list[bytes]]:
+    torch.manual_seed(0)
+    return _bits(training(lambda *_, **__: nullcontext()))
 
 
 @pytest.fixture
 def alike() -> Callable[..., Seen]:
-    """Trains without and with monitors; the losses and the weights are the same bits, and what was seen comes back."""
+    """Trains without and with monitors; the losses and the weights are the same bits, and what was seen comes back.
+
+    On some processors TorchScript gives a last bit in one run and not in the next: other bits than those of the first
+    run must then be those of another run without a monitor.
+    """
 
     def train(training: Training, **options: Any) -> Seen:
-        torch.manual_seed(0)
-        expected, alone = training(lambda *_, **__: nullcontext())
+        expected = _alone(training)
         store = open_store("memory:")
         seen = Seen(store, [])
 
@@ -129,9 +143,10 @@ def alike() -> Callable[..., Seen]:
             return monitor
 
         torch.manual_seed(0)
-        seen.losses, watched = training(watching)
-        assert [one.hex() for one in seen.losses] == [one.hex() for one in expected]
-        assert _weights(watched) == _weights(alone)
+        seen.losses, trained = training(watching)
+        watched = _bits((seen.losses, trained))
+        if watched != expected and watched not in [_alone(training) for _ in range(_REPEATS)]:
+            assert watched == expected
         return seen
 
     return train
