@@ -52,7 +52,7 @@ def headline(
         structure: Returns the model's structure, whose data flow separates a root cause from its consequences.
         facts: What is known beside the findings; without them only findings and the run's state speak.
     """
-    judged = judge(findings, replace(facts or RunFacts(), state=run.state, last_step=run.last_step))
+    judged = judge(findings, replace(facts or RunFacts(), state=run.state, last_step=run.last_step, run=run.id))
     roots = root_causes(findings, structure() if structure and len(findings) > 1 else None)
     if roots and judged.verdict == "unhealthy":
         first = roots[0]

@@ -232,7 +232,7 @@ def concluded(
     families = folded(found, structure)
     under = {root.key: following for root, following in families}
     roots = leading(root for root, _ in families)
-    judgement = judge(found, replace(facts, state=diagnosis.state))
+    judgement = judge(found, replace(facts, state=diagnosis.state, run=diagnosis.run))
     return replace(
         diagnosis,
         verdict=judgement.verdict,

@@ -275,7 +275,7 @@ def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, list[str]]]:
     if judgement.not_checked:
         yield "not checked", list(judgement.not_checked)
         if judgement.next_command:
-            yield "to check more", [judgement.next_command.replace(" RUN ", f" {diagnosis.run} ")]
+            yield "to check more", [judgement.next_command]
     if diagnosis.questions:
         yield (
             "questions, which only you can answer",

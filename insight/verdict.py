@@ -82,6 +82,7 @@ class RunFacts:
         checks: The newest outcome of every check.
         scalars: Names that were logged.
         unseen: Networks that were trained behind the recorded model.
+        run: Its name, for commands that a person may copy.
     """
 
     state: RunState = "running"
@@ -96,6 +97,7 @@ class RunFacts:
     has_validation: bool = False
     has_reference: bool = False
     unseen: list[str] = field(default_factory=list)
+    run: str = "RUN"
 
     def learn(self, record: StepRecord) -> None:
         """Take one record."""
@@ -256,7 +258,7 @@ def _next_command(judged: Judgement, facts: RunFacts) -> str:
         return ""
     if judged.verdict == "undetermined" or not facts.checks:
         return "mindscope doctor SCRIPT"
-    return "" if facts.has_reference else "mindscope diagnose RUN --reference GOOD_RUN"
+    return "" if facts.has_reference else f"mindscope diagnose {facts.run} --reference GOOD_RUN"
 
 
 def stored_facts(store: Store, run: str) -> RunFacts:
@@ -268,7 +270,7 @@ def stored_facts(store: Store, run: str) -> RunFacts:
     described = store.find_run(run)
     run, rank = described.id, described.first_rank
     optimizers = len(store.structure(run, rank=rank).optimizers)
-    facts = RunFacts(described.state, described.last_step, optimizers=optimizers)
+    facts = RunFacts(described.state, described.last_step, optimizers=optimizers, run=run)
     names = store.metrics(run, rank=rank)
     facts.has_validation = any(name.startswith("scalar/validation/") for name in names)
     for kind in ("loss_input", "accumulation", "check", "exchange", "later_training", "learners"):

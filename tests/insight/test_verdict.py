@@ -1,5 +1,7 @@
 """The verdict has its reasons: healthy is a claim, and what was not checked is said with the command that checks it."""
 
+from dataclasses import replace
+
 import pytest
 from mindscope.insight import Recording, diagnose, judge, stored_facts
 from mindscope.insight.diagnosis import LiveDiagnosis
@@ -30,7 +32,9 @@ def judged(series, *, events=(), state="finished"):
             writer.close(state, "ValueError: boom" if state == "failed" else "")
         found = diagnose(store, "run")
         assert judge(found.findings, stored_facts(store, found.run)) == found.judgement
-        return found.judgement
+        command = found.judgement.next_command
+        assert " RUN " not in command
+        return replace(found.judgement, next_command=command.replace(found.run, "ITS_NAME"))
 
 
 def finding(cause, severity, *, confidence=0.9, words="it is so"):
@@ -74,14 +78,14 @@ def test_without_reasons_no_fault_was_found_which_is_healthy_for_programs(series
 def test_a_scalar_that_would_tell_one_thing_is_no_remedy_for_the_others():
     found = judged({"scalar/loss": FALLING, **STEPPED}, events=(check_event("held"),))
     assert len(found.not_checked) == 2
-    assert found.next_command == "mindscope diagnose RUN --reference GOOD_RUN"
+    assert found.next_command == "mindscope diagnose ITS_NAME --reference GOOD_RUN"
 
 
 def test_checks_that_held_are_reasons_and_others_are_not_checked():
     series = {"scalar/loss": FALLING, "scalar/validation/loss": FALLING, **STEPPED}
     found = judged(series, events=(CALLED, check_event("held")))
     assert found.reasons[1] == "checked: the model fits one batch"
-    assert (found.words, found.next_command) == ("healthy", "mindscope diagnose RUN --reference GOOD_RUN")
+    assert (found.words, found.next_command) == ("healthy", "mindscope diagnose ITS_NAME --reference GOOD_RUN")
     broken = judged(series, events=(CALLED, check_event("held"), check_event("broken", counterexample="loss 2.3")))
     assert broken.words == "no fault found"
     assert "the model fits one batch: loss 2.3" in broken.not_checked
