@@ -121,6 +121,18 @@ def false_alarms(healthy: Sequence[Case]) -> dict[str, list[str]]:
     return dict(sorted(runs.items(), key=lambda item: -len(item[1])))
 
 
+def notices(cases: Sequence[Case]) -> dict[str, list[int]]:
+    """Return, by rule, in how many faults and in how many healthy runs it said something below a warning.
+
+    What a rule asks of faults, and hardly ever of healthy runs, it could say.
+    """
+    found: dict[str, list[int]] = {}
+    for case in cases:
+        for rule in {alarm.rule for alarm in case.watched.notices}:
+            found.setdefault(rule, [0, 0])[not case.is_fault] += 1
+    return dict(sorted(found.items()))
+
+
 def costs(healthy: Sequence[Case]) -> dict[tuple[str, str], float]:
     """Return CPU and wall time with the monitor over those without, and the memory that it adds, by name and unit."""
     if not healthy:

@@ -52,6 +52,7 @@ class Watched:
         verdict: Of the diagnosis.
         alarms: Findings that are no mere notices, by step; `roots` what was named as root cause, first things first.
         withheld: Findings whose rules may only ask, since they accused healthy runs.
+        notices: The other findings below a warning: questions, hints and what was withdrawn.
     """
 
     cost: Cost
@@ -59,6 +60,7 @@ class Watched:
     alarms: tuple[Alarm, ...]
     roots: tuple[Alarm, ...]
     withheld: tuple[Alarm, ...] = ()
+    notices: tuple[Alarm, ...] = ()
 
     def as_earned(self) -> Self:
         """Return it as the rules may speak now: which of them may is written from results that are kept for long."""
@@ -78,7 +80,8 @@ class Watched:
     def from_json(cls, text: str) -> Self:
         """Return what such a text says."""
         values: dict[str, Any] = json.loads(text)
-        parts = (tuple(Alarm(**one) for one in values[name]) for name in ("alarms", "roots", "withheld"))
+        names = ("alarms", "roots", "withheld", "notices")
+        parts = (tuple(Alarm(**one) for one in values.get(name, ())) for name in names)
         return cls(Cost(**values["cost"]), values["verdict"], *parts)
 
 
@@ -122,7 +125,8 @@ def run_watched(
         found = [finding for finding in document["findings"] if finding["cause"] != "monitor_fault"]
         withheld = [finding for finding in found if is_withheld(finding["severity"], finding["explanation"])]
         alarms, roots = map(_claims, (found, document["root_causes"]))
-        return Watched(cost, document["verdict"], alarms, roots, _alarms(withheld))
+        notices = [finding for finding in found if finding["severity"] == "info" and finding not in withheld]
+        return Watched(cost, document["verdict"], alarms, roots, _alarms(withheld), _alarms(notices))
 
 
 def _claims(findings: list[dict[str, Any]]) -> tuple[Alarm, ...]:

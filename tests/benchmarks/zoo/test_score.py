@@ -1,5 +1,6 @@
 """How the zoo's cases become figures."""
 
+from dataclasses import replace
 from math import isnan
 
 import pytest
@@ -106,6 +107,17 @@ def test_the_page_of_benchmarks_can_show_the_document():
 def test_false_alarms_are_counted_once_a_run():
     found = false_alarms([case(alarm("plateau"), alarm("plateau", "fc")), case(alarm("plateau"), name="gan")])
     assert found == {"plateau": ["cnn", "gan"]}
+
+
+def test_what_is_only_asked_is_counted_by_rule_in_faults_and_in_healthy_runs():
+    asked = [alarm("plateau", severity="info"), alarm("plateau", "fc1", severity="info")]
+    cases = [
+        replace(one, watched=replace(one.watched, notices=tuple(notices)))
+        for one, notices in ((fault(), asked), (fault(), asked[:1]), (case(), asked[1:]), (case(), []))
+    ]
+    read = replace(cases[0], watched=Watched.from_json(cases[0].watched.to_json()))
+    expected = {"faults": 2, "healthy": 2, "by rule": {"plateau": [2, 1]}}
+    assert document([read, *cases[1:]], sealed=frozenset(), only_rates=True)["notices"] == expected
 
 
 def test_a_result_that_the_monitor_changed_is_named():
