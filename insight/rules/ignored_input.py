@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from ...storage import Event, Finding
 from ..context.step_context import StepContext
 from ..event_fields import number
 from ..indicators.executable_checks import refutation, refuted, refuting_event
+from ..indicators.lowered_findings import asked
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
@@ -14,9 +16,18 @@ _MODEL = chain("one:Dense", "two:Dense")
 _CHECK, _COLUMNS, _SECOND = "input_is_used", "columns_are_used", 2
 _VARIES = "inputs_vary"
 _ORDER = "order_of_tokens_matters"
+_POSITIONS = "positions_are_used"
+#: Shares of columns and of positions without an effect from which on that is hardly meant. Our choice: a model may be
+#: given the number of a sample beside its values, or a window that is longer than what it looks at.
+_UNREAD: Final = {_COLUMNS: 0.25, _POSITIONS: 0.75}
 
 
-_HALF = refuting_event(_COLUMNS, "with other values in 12 of the 24 columns of x, every output is the same", columns=12)
+_HALF = refuting_event(_COLUMNS, "with those of other samples in 12 of the 24 columns of x, every element is the same")
+
+
+def _unread(check: str, share: float) -> Recording:
+    event = replace(_HALF, data={**_HALF.data, "check": check, "numbers": {"share": share}})
+    return Recording(structure=_MODEL, events=(event,))
 
 
 def _tried(*outcomes: str) -> Recording:
@@ -67,7 +78,10 @@ class _IgnoredInputState:
         Recording(structure=_MODEL, events=(refuting_event(_ORDER, "with the positions of ids in reverse order"),)),
         _tried("broken", "broken"),
         _several(),
-        Recording(structure=_MODEL, events=(_HALF,)),
+        _unread(_COLUMNS, 0.5),
+        _unread(_COLUMNS, 0.1),
+        _unread(_POSITIONS, 0.9),
+        _unread(_POSITIONS, 0.5),
         _constant(1.0),
     ),
     # a layer that begins at zero hides the input at the first occasion; a network that has died, at the second
@@ -78,8 +92,10 @@ def check(context: StepContext, memory: _IgnoredInputState) -> Iterator[Finding]
 
     The probe calls a copy of the model with the batches of steps 1 and 25, the values of one input exchanged or
     replaced. If not one element of the output moves at either, the model does not use the input: a noise level, a
-    condition or a mask that is lost on the way, or a column that is multiplied by zero. In a rehearsal (`mindscope
-    doctor`) the columns of rows and the channels of images are tried as well. Constant inputs and masks are not tried.
+    condition or a mask that is lost on the way. Constant inputs and masks are not tried. With the batch of step 25,
+    columns of rows, channels of images and positions of sequences that have no gradient are exchanged among the
+    samples: a quarter of the columns or three quarters of the positions without an effect are a warning, fewer are
+    asked.
 
     A model with attention over tokens is tried with the positions in reverse order as well. If each output is the same
     at its token, the order is lost: no position is encoded, and no later token hidden. Where the outputs are for whole
@@ -105,15 +121,24 @@ def check(context: StepContext, memory: _IgnoredInputState) -> Iterator[Finding]
         memory.bag = found if found.evidence.get("is_pooled") == 1.0 else None
         yield found
     yield from _learned_as_a_bag(context, memory)
-    for event in refuted(context, _COLUMNS):
-        yield refutation(
-            context,
-            event,
-            consequence="the model does not use these columns",
-            advice="look for a slice or split with wrong bounds, and for one variable where another is meant",
-            severity="warning",
-        )
+    for event in refuted(context, *_UNREAD):
+        yield _of_places(context, event)
     yield from _unused(context, memory)
+
+
+def _of_places(context: StepContext, event: Event) -> Finding:
+    """Return a finding for columns or positions of an input; a few of them are a question."""
+    found = refutation(
+        context,
+        event,
+        consequence="the model does not use them",
+        advice="look for a slice or split with wrong bounds, for an index that picks one position where all are meant, "
+        "and for one variable in place of another",
+        severity="warning",
+    )
+    if found.evidence.get("share", 1.0) >= _UNREAD[str(event.data.get("check"))]:
+        return found
+    return asked(found, f"{event.data.get('counterexample')}: is the model not meant to use them?")
 
 
 def _unused(context: StepContext, memory: _IgnoredInputState) -> Iterator[Finding]:
@@ -141,7 +166,7 @@ def _unused(context: StepContext, memory: _IgnoredInputState) -> Iterator[Findin
                 f"with other values of {', '.join(names[:-1])} or {names[-1]} every element of the output is the same; "
                 "does the model take them for the sake of an interface that it shares with others?"
             )
-            found = replace(found, severity="info", confidence=0.5, explanation=words)
+            found = asked(found, words)
         yield found
 
 
@@ -159,7 +184,7 @@ def _of_a_constant(context: StepContext, event: Event) -> Finding:
     if is_level:
         return found
     words = f"{event.data.get('counterexample')}; it tells the model nothing"
-    return replace(found, severity="info", confidence=0.5, explanation=f"{words}: is that meant?")
+    return asked(found, f"{words}: is that meant?")
 
 
 def _learned_as_a_bag(context: StepContext, memory: _IgnoredInputState) -> Iterator[Finding]:

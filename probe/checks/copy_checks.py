@@ -26,6 +26,7 @@ from .sequence_targets import CAUSAL, COPIED, targets_of_sequences
 from .shifted_labels import labels_belong_to_their_rows
 from .step_seen import LossSeen
 from .target_columns import targets_in_columns
+from .used_places import places_are_used
 
 #: Elements of a target that is looked at.
 _MOST_ELEMENTS: Final = 1 << 20
@@ -92,7 +93,7 @@ def checks_of_a_part(part: torch.nn.Module, call: ModelCall) -> list[CheckResult
     found: list[CheckResult] = []
     try:
         probe = ModelProbe(part, call)
-        found += [*inputs_are_used(probe), *_of_its_functions(probe)]
+        found += [*inputs_are_used(probe), *places_are_used(probe), *_of_its_functions(probe)]
         is_batched = all(output.dim() <= 2 for output in probe.base)  # one row for each sample, and none for a time
         mixing = samples_are_independent(probe, None, is_batched=is_batched)
         found += [] if mixing is None else [mixing]

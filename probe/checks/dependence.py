@@ -10,9 +10,6 @@ from .model_probe import ModelProbe, NotAnswered
 from .origin import beginning_of, end_of, rows_but_the_first
 
 IGNORED, MIXED, ALIKE = "input_is_used", "samples_are_independent", "outputs_differ"
-COLUMNS = "columns_are_used"
-#: The axis of columns or channels in tensors of so many axes.
-_COLUMN_AXIS = {2: 1, 3: 2, 4: 1}
 _USED = "the output depends on {input}"
 _APART = "the output of a sample does not depend on the other samples of its batch"
 _DIFFER = "the model gives different outputs for different samples"
@@ -47,47 +44,6 @@ def inputs_are_used(probe: ModelProbe) -> Iterator[CheckResult]:
                 subject=name,
                 elements=tensor.numel(),
             ).at(end_of(probe, {name: next(_others(tensor))}))
-
-
-def columns_are_used(probe: ModelProbe) -> Iterator[CheckResult]:
-    """Check each column of rows `(samples, columns)` or sequences, and each channel of images, that varies.
-
-    Those without a gradient are exchanged for other values, all together: no element of the output may stay as it is.
-    An input of which no column has a gradient is left to `inputs_are_used`.
-    """
-    for name, tensor in probe.call.tensors().items():
-        axis = _COLUMN_AXIS.get(tensor.dim())
-        if axis is None or not tensor.is_floating_point() or tensor.shape[0] < _FEWEST or tensor.shape[axis] < 2:
-            continue
-        claim = f"the output depends on every column of {input_words(name)}"
-        try:
-            result = _columns_tried(probe, name, tensor, axis, claim)
-        except NotAnswered as reason:
-            result = undecided(COLUMNS, claim, str(reason), subject=name)
-        if result is not None:
-            yield result
-
-
-def _columns_tried(probe: ModelProbe, name: str, tensor: torch.Tensor, axis: int, claim: str) -> CheckResult | None:
-    slopes = probe.slopes(name)
-    if slopes is None:
-        return None
-    by_column = tensor.movedim(axis, 0).reshape(tensor.shape[axis], -1)
-    unused = (slopes.movedim(axis, 0).reshape(len(by_column), -1) == 0).all(1)
-    if bool(unused.all()):
-        return None
-    found = (unused & (by_column != by_column[:, :1]).any(1)).nonzero().reshape(-1).tolist()
-    changed = tensor.clone()
-    for column in found:
-        part = changed.select(axis, column)
-        part.copy_(part * -0.7 + 1.3 * part.std() + 0.1)
-    if not found or probe.has_moved(probe.answers({name: changed}), at_all=True):
-        return held(COLUMNS, claim, subject=name)
-    words = (
-        f"with other values in {len(found)} of the {len(by_column)} columns of {name} {tuple(tensor.shape)}, such as "
-        f"column {found[0]}, every element of the output is the same"
-    )
-    return broken(COLUMNS, claim, words, subject=name, columns=len(found), first=found[0])
 
 
 def samples_are_independent(probe: ModelProbe, samples: int | None, *, is_batched: bool) -> CheckResult | None:

@@ -153,7 +153,8 @@ class ModelProbe:
             NotAnswered: The model refuses it.
         """
         value = self.call.tensors()[name].clone().requires_grad_()
-        outputs = self._answer(self.call.replaced({name: value}), with_gradients=True)
+        with torch.backends.cudnn.flags(enabled=False):  # its recurrent layers have no gradient in evaluation mode
+            outputs = self._answer(self.call.replaced({name: value}), with_gradients=True)
         with checking(), torch.enable_grad(), same_random_numbers(), torch.random.fork_rng([]):
             torch.manual_seed(0)
             flowing = [output for output in outputs if output.requires_grad]

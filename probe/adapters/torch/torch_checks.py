@@ -12,7 +12,6 @@ from ...checks.bootstrap_mask import BootstrapHistory, BootstrapMasks
 from ...checks.bounded_outputs import targets_can_be_reached
 from ...checks.check_result import CheckResult
 from ...checks.copy_checks import checks_of_a_copy, checks_of_a_part, checks_of_a_trained_copy
-from ...checks.dependence import columns_are_used
 from ...checks.earlier_inputs import EarlierInputs
 from ...checks.flow_checks import flow_is_invertible_as_said
 from ...checks.function_mode import FunctionMode, is_transformed
@@ -26,6 +25,7 @@ from ...checks.part_order import checks_of_parts, without_claims_of_the_whole
 from ...checks.random_numbers import generator_state, random_numbers_differ
 from ...checks.step_direction import DOWNHILL, StepDirection
 from ...checks.step_seen import MOST_CALLS, MOST_LOSSES, LossSeen, StepSeen, network_call
+from ...checks.used_places import places_are_used
 from ...recording.recorder import Recorder
 from .silent_listener import SilentListener
 from .torch_calls import ModuleCalls
@@ -416,8 +416,8 @@ class TorchChecks(SilentListener):
                 found.append(result)  # one by one: what fails later costs none of these
             if seen.flow is not None and len(seen.calls) == 1:
                 found += flow_is_invertible_as_said(probe, seen.flow)
-            if self.rehearsal is not None and self._occasion >= ALL_CHECKS:
-                found += columns_are_used(probe)
+            if self._occasion >= ALL_CHECKS:  # layers that begin at zero have moved
+                found += places_are_used(probe)
         except NotAnswered as reason:
             lost = unpadded_rows_are_answered(call, reason.outputs) if isinstance(reason, NotFinite) else None
             found += [lost] if lost is not None else []
