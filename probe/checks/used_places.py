@@ -44,7 +44,7 @@ def places_are_used(probe: ModelProbe) -> Iterator[CheckResult]:
 def _may_be_edges(tensor: Tensor) -> bool:
     """Return whether these may be the edges of graphs: most nodes are no neighbours, and have no effect as such."""
     is_square = tensor.shape[-1] == tensor.shape[-2]
-    return is_square and tensor.dim() < 4 and tensor.is_floating_point()
+    return bool(is_square and tensor.dim() < 4 and tensor.is_floating_point())
 
 
 def _numbers_tried(probe: ModelProbe, name: str, tensor: Tensor, words: str) -> list[CheckResult | None]:
