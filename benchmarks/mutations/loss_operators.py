@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from .program import Program, keyword, last_name
 from .registry import Change, operator, planted_change
+from .sites import inside_of
 
 _LOSS_BUGS = "Humbatova 2020, loss function"
 
@@ -54,7 +55,8 @@ def softmax_over_the_batch(program: Program) -> Iterator[Change]:
     for call in program.calls("softmax", "log_softmax"):
         axis = keyword(call, "dim") or (call.args[-1] if len(call.args) > 1 else None)
         if axis is not None:
-            yield Change((program.replace(axis, "0"),), call.lineno, f"axis 0 in {program.text(call)}")
+            edit, module = program.replace(axis, "0"), inside_of(program, call)
+            yield Change((edit,), call.lineno, f"axis 0 in {program.text(call)}", module)
 
 
 @operator("loss-of-another-kind", "loss", None, "DeepCrime LCH; Humbatova 2020, wrong loss function")

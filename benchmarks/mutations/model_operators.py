@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from .program import Program, keyword, last_name
 from .registry import Change, operator, planted_change
+from .sites import inside_of, is_layer, made_as
 
 _ACTIVATION_MODULES = ("ReLU", "LeakyReLU", "GELU", "SiLU", "Tanh", "ELU")
 _ACTIVATION_CALLS = ("relu", "gelu", "silu", "leaky_relu")
@@ -87,14 +88,7 @@ def no_bias(program: Program) -> Iterator[Change]:
         if keyword(call, "bias") is None and len(call.args) >= 2:
             edit = program.replace(call.args[-1], f"{program.text(call.args[-1])}, bias=False")
             if not call.keywords or call.keywords[0].value.lineno >= call.args[-1].lineno:
-                yield Change((edit,), call.lineno, f"no bias in {program.text(call)}", _attribute(program, call))
-
-
-def _attribute(program: Program, call: ast.Call) -> str:
-    """Return `fc1` for the module made in `self.fc1 = ...`, else nothing."""
-    statement = program.statement(call)
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    return target.attr if isinstance(target, ast.Attribute) and statement.value is call else ""
+                yield Change((edit,), call.lineno, f"no bias in {program.text(call)}", made_as(program, call))
 
 
 @operator(
@@ -120,11 +114,12 @@ def detached_layer(program: Program) -> Iterator[Change]:
     """The output of a layer is cut from the graph, so the layer does not learn."""
     for forward in program.forwards():
         for call in program.nodes(ast.Call, forward):
-            is_layer = isinstance(call.func, ast.Attribute) and program.text(call.func.value) == "self"
+            is_own = isinstance(call.func, ast.Attribute) and program.text(call.func.value) == "self"
             statement = program.statement(call)
-            if is_layer and isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-                edit = program.replace(call, f"{program.text(call)}.detach()")
-                yield Change((edit,), call.lineno, f"detached: {program.text(call)}", last_name(call.func))
+            if is_own and isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+                edit, layer = program.replace(call, f"{program.text(call)}.detach()"), last_name(call.func)
+                attribute = layer if is_layer(program, layer) else ""
+                yield Change((edit,), call.lineno, f"detached: {program.text(call)}", attribute)
 
 
 @operator(
@@ -139,7 +134,7 @@ def plain_list_of_modules(program: Program) -> Iterator[Change]:
     for call in program.calls("ModuleList"):
         if call.args:
             edit = program.replace(call.func, "list")
-            yield Change((edit,), call.lineno, f"list for {program.text(call.func)}", _attribute(program, call))
+            yield Change((edit,), call.lineno, f"list for {program.text(call.func)}", made_as(program, call))
 
 
 @operator("dropout-nine-in-ten", "model", None, "DeepCrime DCR; Humbatova 2020, wrong dropout")
@@ -149,7 +144,8 @@ def dropout_nine_in_ten(program: Program) -> Iterator[Change]:
         rate = call.args[-1] if call.args else keyword(call, "p")
         is_call = last_name(call.func) == "dropout"
         if rate is not None and (len(call.args) > 1 or not is_call):
-            yield Change((program.replace(rate, "0.9"),), call.lineno, f"0.9 in {program.text(call)}")
+            attribute = inside_of(program, call) if is_call else made_as(program, call)
+            yield Change((program.replace(rate, "0.9"),), call.lineno, f"0.9 in {program.text(call)}", attribute)
 
 
 @operator("no-dropout", "model", None, "DeepCrime RAR; Humbatova 2020, missing regularisation")
@@ -157,7 +153,8 @@ def no_dropout(program: Program) -> Iterator[Change]:
     """A dropout drops nothing."""
     for call in program.calls("Dropout"):
         if call.args:
-            yield Change((program.replace(call.args[0], "0.0"),), call.lineno, f"0.0 in {program.text(call)}")
+            edit = program.replace(call.args[0], "0.0")
+            yield Change((edit,), call.lineno, f"0.0 in {program.text(call)}", made_as(program, call))
 
 
 @operator("removed-normalisation", "model", None, "Humbatova 2020, missing layer")
@@ -165,7 +162,7 @@ def removed_normalisation(program: Program) -> Iterator[Change]:
     """A batch or layer norm returns its input."""
     for call in program.calls("BatchNorm2d", "BatchNorm1d", "LayerNorm"):
         edit = program.replace(call, "nn.Identity()")
-        yield Change((edit,), call.lineno, f"no {program.text(call)}", _attribute(program, call))
+        yield Change((edit,), call.lineno, f"no {program.text(call)}", made_as(program, call))
 
 
 @operator("removed-residual", "model", None, "gDefects4DL, missing connection")
@@ -179,7 +176,8 @@ def removed_residual(program: Program) -> Iterator[Change]:
                 added.left
             )
             if isinstance(added.left, ast.Name) and comes_back:
-                yield Change((program.replace(added, right),), added.lineno, f"{right} without what came in")
+                edit, module = program.replace(added, right), inside_of(program, added)
+                yield Change((edit,), added.lineno, f"{right} without what came in", module)
 
 
 @operator("removed-positions", "model", None, "gDefects4DL, missing layer")
@@ -187,8 +185,8 @@ def removed_positions(program: Program) -> Iterator[Change]:
     """A sequence model is not told the positions."""
     for added in program.nodes(ast.BinOp):
         if isinstance(added.op, ast.Add) and any(word in program.text(added.right) for word in ("pos", "wpe")):
-            left = program.operand(added.left)
-            yield Change((program.replace(added, left),), added.lineno, f"left out: {program.text(added.right)}")
+            edit, module = program.replace(added, program.operand(added.left)), inside_of(program, added)
+            yield Change((edit,), added.lineno, f"left out: {program.text(added.right)}", module)
 
 
 @operator(
@@ -204,12 +202,12 @@ def open_mask(program: Program) -> Iterator[Change]:
         inner = call.args[0] if call.args else None
         if inner is None or not program.trains(call):
             continue
-        text = program.text(inner)
+        text, module = program.text(inner), inside_of(program, call)
         if last_name(call.func) == "tril" and "ones" in text:
-            yield Change((program.replace(call, text),), call.lineno, f"{text} for {program.text(call)}")
+            yield Change((program.replace(call, text),), call.lineno, f"{text} for {program.text(call)}", module)
         elif "-inf" in text:
             open_ = f"torch.zeros_like({text})"
-            yield Change((program.replace(call, open_),), call.lineno, f"{open_} for {program.text(call)}")
+            yield Change((program.replace(call, open_),), call.lineno, f"{open_} for {program.text(call)}", module)
 
 
 @operator("inverted-mask", "model", None, "gDefects4DL, wrong mask", promise="what is masked has no influence")
@@ -223,7 +221,8 @@ def inverted_mask(program: Program) -> Iterator[Change]:
         if is_mask and isinstance(compared.ops[0], ast.Eq | ast.NotEq):
             left, right = program.operand(compared.left), program.operand(compared.comparators[0])
             sign = "!=" if isinstance(compared.ops[0], ast.Eq) else "=="
-            yield Change((program.replace(compared, f"{left} {sign} {right}"),), compared.lineno, f"{sign} in the mask")
+            edit, module = program.replace(compared, f"{left} {sign} {right}"), inside_of(program, compared)
+            yield Change((edit,), compared.lineno, f"{sign} in the mask", module)
 
 
 @operator("unscaled-attention", "model", "attention_logit_growth", "gDefects4DL, wrong formula")
@@ -236,7 +235,8 @@ def unscaled_attention(program: Program) -> Iterator[Change]:
             and "@" in program.text(division)
         ):
             left, right = program.operand(division.left), program.operand(division.right)
-            yield Change((program.replace(division, f"{left} * {right}"),), division.lineno, f"{left} * {right}")
+            edit, module = program.replace(division, f"{left} * {right}"), inside_of(program, division)
+            yield Change((edit,), division.lineno, f"{left} * {right}", module)
 
 
 @operator("reshaped-for-transposed", "model", None, "Islam 2019, wrong dimensions; gDefects4DL")
@@ -246,7 +246,7 @@ def reshaped_for_transposed(program: Program) -> Iterator[Change]:
         if isinstance(call.func, ast.Attribute) and program.text(call.func.value) not in ("torch", "np"):
             whole, value = program.text(call), program.operand(call.func.value)
             edit = program.replace(call, f"({value}).reshape(({whole}).shape)")
-            yield Change((edit,), call.lineno, f"reshape for {whole}")
+            yield Change((edit,), call.lineno, f"reshape for {whole}", inside_of(program, call))
 
 
 @operator("batch-second", "model", None, "Islam 2019, wrong dimensions; Humbatova 2020")
@@ -256,7 +256,7 @@ def batch_second(program: Program) -> Iterator[Change]:
         value = keyword(call, "batch_first")
         if value is not None and program.text(value) == "True":
             edit = program.replace(value, "False")
-            yield Change((edit,), call.lineno, f"batch_first=False: {program.text(call)}", _attribute(program, call))
+            yield Change((edit,), call.lineno, f"batch_first=False: {program.text(call)}", made_as(program, call))
 
 
 def _has_modes(program: Program) -> bool:

@@ -20,7 +20,8 @@ class Change:
         edits: What changes in its source.
         line: The line of the original where it changes, 0 if nowhere in particular.
         what: What was there and what is there now, for a person.
-        attribute: Attribute of a module that is at fault, `fc1` of `self.fc1(x)`; empty if no single one is.
+        attribute: Attribute of a module that is at fault, `fc1` of `self.fc1(x)`, `mlp.2` of the third one in `mlp`;
+            empty if no single one is.
     """
 
     edits: tuple[Edit, ...]

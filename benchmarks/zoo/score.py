@@ -53,8 +53,13 @@ def judge(case: Case, twin: Case | None) -> Judged:
         is_new=any((alarm.rule, alarm.site) not in known for alarm in alarms),
         is_named=None if case.cause is None else named[:1] == [case.cause],
         is_near=None if case.cause is None else case.cause in named[:3],
-        is_placed=bool(roots) and case.attribute in roots[0].site.split(".") if case.attribute else None,
+        is_placed=bool(roots) and is_at(roots[0].site, case.attribute) if case.attribute else None,
     )
+
+
+def is_at(site: str, attribute: str) -> bool:
+    """Return whether a site is at or in the module that is kept under an attribute, `fc1` or `mlp.2`."""
+    return f".{attribute}." in f".{site}."
 
 
 def judge_all(cases: Sequence[Case]) -> list[Judged]:

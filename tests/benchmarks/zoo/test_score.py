@@ -11,7 +11,7 @@ from benchmarks.mutations import Harm
 from benchmarks.zoo.case import Case, plan_mutants
 from benchmarks.zoo.entries import ENTRIES
 from benchmarks.zoo.report import document, lines
-from benchmarks.zoo.score import by_other_families, calibration_error, claims, false_alarms, judge, record_of
+from benchmarks.zoo.score import by_other_families, calibration_error, claims, false_alarms, is_at, judge, record_of
 from benchmarks.zoo.trial import Cost, Watched
 
 COST = Cost(10.0, 11.0, 300.0, "0.5", 0, "")
@@ -56,6 +56,11 @@ def test_without_a_word_or_a_site_nothing_can_be_named_or_placed():
 )
 def test_a_site_is_right_at_the_module_or_in_it(site, is_right):
     assert judge(fault(alarm("frozen_parameter", site), attribute="fc1"), None).is_placed == is_right
+
+
+def test_a_site_within_a_sequence_is_right_at_its_place():
+    placed = [is_at(site, "mlp.2") for site in ("h.0.mlp.2", "mlp.2.weight", "mlp.20", "mlp", "h.mlp.1.2")]
+    assert placed == [True, True, False, False, False]
 
 
 def test_the_calibration_error_is_the_gap_between_said_and_true():
