@@ -10,7 +10,7 @@ from pathlib import Path
 import mindscope
 import torch
 
-from .trial import Cost, Watched, run_plain, run_watched
+from .trial import Cost, Watched, run_logged, run_plain, run_watched
 
 #: The monitor that programs will find, which PYTHONPATH may have chosen.
 _ROOT = Path(mindscope.__file__).parent
@@ -56,6 +56,12 @@ class Runner:
         if not kept.exists():
             _write(kept, run_watched(python, script, seed, good=good).to_json())
         return Watched.from_json(kept.read_text(encoding="utf-8")).as_earned()
+
+    def logged(self, python: Path, script: Path, seed: int) -> Watched:
+        """Return what is said of a program that calls `ms.watch` itself."""
+        kind = f"logged {self._monitor}"
+        text = self.kept(kind, python, script, seed, lambda: run_logged(python, script, seed).to_json())
+        return Watched.from_json(text).as_earned()
 
     def kept(self, kind: str, python: Path, script: Path, seed: int, run: Callable[[], str]) -> str:
         """Return the text that another way to run a program gives."""

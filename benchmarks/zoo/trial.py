@@ -46,7 +46,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A program under `mindscope run`.
+    """A program that was watched, under `mindscope run` or by itself.
 
     Args:
         verdict: Of the diagnosis.
@@ -111,22 +111,34 @@ def run_watched(
         place = Path(folder, "place")
         place.mkdir()
         command = [str(python), "-m", "mindscope"]
-        asked = [*command, "diagnose", "--json", "--store", store, "this"]
+        asked = ["--store", store, "this"]
         if good is not None:
             asked += ["--reference", "good"]
             _run([*command, "run", "--store", store, "--name", "good", str(good[0]), str(good[1])], place, limit_s)
         given = [str(script), str(seed), *arguments]
         cost = _run([*command, "run", "--store", store, "--name", "this", *given], place, limit_s)
-        said = subprocess.run(asked, cwd=place, capture_output=True, text=True, check=False, env=_environment())
-        try:
-            document = json.loads(said.stdout)
-        except ValueError:
-            return Watched(cost, "nothing recorded", (), ())
-        found = [finding for finding in document["findings"] if finding["cause"] != "monitor_fault"]
-        withheld = [finding for finding in found if is_withheld(finding["severity"], finding["explanation"])]
-        alarms, roots = map(_claims, (found, document["root_causes"]))
-        notices = [finding for finding in found if finding["severity"] == "info" and finding not in withheld]
-        return Watched(cost, document["verdict"], alarms, roots, _alarms(withheld), _alarms(notices))
+        return _diagnosed(cost, python, asked, place)
+
+
+def run_logged(python: Path, script: Path, seed: int, *, limit_s: float = 1200.0) -> Watched:
+    """Run a program that calls `ms.watch` itself, as its author does, and diagnose the newest run of its store."""
+    with tempfile.TemporaryDirectory(prefix="zoo-") as folder:
+        cost = _run([str(python), str(script), str(seed)], Path(folder), limit_s)
+        return _diagnosed(cost, python, ["--store", "runs", "latest"], Path(folder))
+
+
+def _diagnosed(cost: Cost, python: Path, asked: Sequence[str], place: Path) -> Watched:
+    command = [str(python), "-m", "mindscope", "diagnose", "--json", *asked]
+    said = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, env=_environment())
+    try:
+        document = json.loads(said.stdout)
+    except ValueError:
+        return Watched(cost, "nothing recorded", (), ())
+    found = [finding for finding in document["findings"] if finding["cause"] != "monitor_fault"]
+    withheld = [finding for finding in found if is_withheld(finding["severity"], finding["explanation"])]
+    alarms, roots = map(_claims, (found, document["root_causes"]))
+    notices = [finding for finding in found if finding["severity"] == "info" and finding not in withheld]
+    return Watched(cost, document["verdict"], alarms, roots, _alarms(withheld), _alarms(notices))
 
 
 def _claims(findings: list[dict[str, Any]]) -> tuple[Alarm, ...]:
