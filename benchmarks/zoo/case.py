@@ -3,13 +3,15 @@
 import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from ..mutations import OPERATORS, Harm, harm, write_mutant
 from .entries import GROUPS, Entry
 from .interpreters import interpreter
 from .kept import Runner
+from .logged import write_logged
 from .trial import Cost, Watched
 
 
@@ -27,6 +29,8 @@ class Case:
         script: Of a mutant.
         against: What is said of it beside the healthy program at the first seed, which is given as a good run; None
             where that was not asked, and of this good run itself.
+        logged: What is said of it with `ms.watch` and scalars; None where that was not asked, and of programs that
+            have no such lines.
     """
 
     entry: Entry
@@ -40,6 +44,7 @@ class Case:
     watched: Watched
     script: Path | None = None
     against: Watched | None = None
+    logged: Watched | None = None
 
     @property
     def name(self) -> str:
@@ -55,6 +60,17 @@ class Case:
     def is_silent(self) -> bool:
         """Whether the run ends well with a finite result, as if nothing were wrong."""
         return self.plain.value - self.plain.value == 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """Which further runs a case has beside the one under `mindscope run`."""
+
+    has_reference: bool = False
+    has_logged: bool = False
+
+
+_NOTHING: Final = Further()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +112,13 @@ def _operators(entry: Entry) -> list[str]:
     return [name for name, one in OPERATORS.items() if one.applies(source) and (is_driver or not one.is_planted)]
 
 
-def healthy_case(entry: Entry, seed: int, runner: Runner, cache: Path, *, good: int | None = None) -> Case:
-    """Run a program as it is, with and without the monitor, and beside the run of the seed `good`.
+def healthy_case(
+    entry: Entry, seed: int, runner: Runner, cache: Path, further: Further = _NOTHING, *, good: int = 0
+) -> Case:
+    """Run a program as it is, with and without the monitor.
+
+    Args:
+        good: The seed of the run that is the reference.
 
     Raises:
         RuntimeError: The program fails without the monitor, so it measures nothing.
@@ -107,13 +128,26 @@ def healthy_case(entry: Entry, seed: int, runner: Runner, cache: Path, *, good: 
     if plain.value != plain.value:
         raise RuntimeError(f"entry {entry.name!r} fails at seed {seed} without the monitor: {plain.error}; mend it")
     watched = runner.watched(python, entry.program, seed)
-    is_other = good is not None and good != seed
-    against = runner.against(python, entry.program, seed, (entry.program, good)) if is_other else None
-    return Case(entry, seed, "", None, "", "", None, plain, watched, against=against)
+    case = Case(entry, seed, "", None, "", "", None, plain, watched)
+    return _with_further(case, runner, cache, further, good)
+
+
+def _with_further(case: Case, runner: Runner, cache: Path, further: Further, good: int) -> Case:
+    """Run a case in the further ways; the reference is the program as it is at the seed `good`."""
+    program, seed = case.entry.program, case.seed
+    python, script = interpreter(GROUPS[case.entry.group], cache), case.script or program
+    against = logged = None
+    if further.has_reference and (script, seed) != (program, good):
+        against = runner.against(python, script, seed, (program, good))
+    if further.has_logged:
+        title = script.parent.name if case.operator else case.name
+        with_lines = write_logged(case.entry.name, script, cache / "logged" / f"{title}+{seed}")
+        logged = runner.logged(python, with_lines, seed) if with_lines else None
+    return replace(case, against=against, logged=logged)
 
 
 def mutant_case(
-    plan: Plan, seeds: Sequence[int], runner: Runner, cache: Path, *, has_reference: bool = False
+    plan: Plan, seeds: Sequence[int], runner: Runner, cache: Path, further: Further = _NOTHING
 ) -> Case | None:
     """Make a mutant, measure its harm over the seeds, and watch it at the first; None if what is planted never ran."""
     entry, operator = plan.entry, OPERATORS[plan.operator]
@@ -132,9 +166,7 @@ def mutant_case(
     judged = harm(originals, [cost.value for cost in costs], promise=operator.promise)
     watched = runner.watched(python, mutant.script, seeds[0])
     cause = operator.cause if judged.is_harmful else None
-    good = (entry.program, seeds[0])
-    against = runner.against(python, mutant.script, seeds[0], good) if has_reference else None
-    return Case(
+    case = Case(
         entry,
         seeds[0],
         plan.operator,
@@ -145,8 +177,8 @@ def mutant_case(
         costs[0],
         watched,
         mutant.script,
-        against,
     )
+    return _with_further(case, runner, cache, further, seeds[0])
 
 
 def all_cases(
@@ -156,17 +188,18 @@ def all_cases(
     *,
     cache: Path,
     processes: int,
-    has_reference: bool = False,
+    further: Further = _NOTHING,
 ) -> list[Case]:
-    """Run everything, so many programs side by side; `has_reference` also beside a good run."""
-    good = seeds[0] if has_reference else None
+    """Run everything, so many programs side by side."""
     runner = Runner(cache)
     for group in {entry.group for entry in entries}:
         interpreter(GROUPS[group], cache)
     with ThreadPoolExecutor(processes) as pool:
         healthy = [
-            pool.submit(healthy_case, entry, seed, runner, cache, good=good) for entry in entries for seed in seeds
+            pool.submit(healthy_case, entry, seed, runner, cache, further, good=seeds[0])
+            for entry in entries
+            for seed in seeds
         ]
         found = [case.result() for case in healthy]
-        mutants = [pool.submit(mutant_case, plan, seeds, runner, cache, has_reference=has_reference) for plan in plans]
+        mutants = [pool.submit(mutant_case, plan, seeds, runner, cache, further) for plan in plans]
         return found + [case for waiting in mutants if (case := waiting.result()) is not None]

@@ -7,7 +7,7 @@ import sys
 from importlib.metadata import version
 
 from ..environment import commit
-from .case import all_cases, plan_mutants
+from .case import Further, all_cases, plan_mutants
 from .entries import ENTRIES, WORKED_ON, Entry
 from .interpreters import cache_folder
 from .peers import peer_runs
@@ -34,7 +34,7 @@ def main() -> None:
         seeds,
         cache=cache_folder(),
         processes=options.processes,
-        has_reference=options.reference,
+        further=Further(has_reference=options.reference, has_logged=options.logged),
     )
     asked = peer_runs(cases, cache=cache_folder(), processes=options.processes) if options.peers else None
     written = document(
@@ -78,6 +78,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sealed", action="store_true", help="the sealed half: rates only, no names")
     parser.add_argument("--peers", action="store_true", help="also ask other tools on the same runs")
     parser.add_argument("--reference", action="store_true", help="also beside the healthy run of the first seed")
+    parser.add_argument("--logged", action="store_true", help="also with documented scalars and `ms.watch`")
     parser.add_argument("--seed", type=int, default=0, help="draws the mutants; the first seed of the programs")
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="seeds of each program, two or more")
     parser.add_argument("--sample", type=int, default=MUTANTS, help="at most so many mutants")

@@ -2,16 +2,15 @@
 
 import platform
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ..environment import machine
-from ..faults.score import Share
 from .case import Case
 from .peers import PeerRuns, joined
 from .record import accusations, still_accused
+from .rows import Row, row_of, share_row
 from .score import (
     Judged,
     by_other_families,
@@ -26,8 +25,7 @@ from .score import (
     share,
     words,
 )
-
-Row = dict[str, Any]
+from .variants import variant_rows
 
 
 def document(
@@ -63,7 +61,7 @@ def document(
         "severity": accusations([case for case in cases if not case.operator]),
         "notices": {"faults": len(judged), "healthy": len(healthy), "by rule": notices(cases)},
         "claims": {"runs": len(cases), "named": record_of(claims(cases))},
-        "results": [*_fault_rows(judged), *_healthy_rows(healthy, cases), *_reference_rows(cases)],
+        "results": [*_fault_rows(judged), *_healthy_rows(healthy, cases), *variant_rows(cases)],
         "missing": [],
     }
     if processes == 1:
@@ -115,24 +113,6 @@ def _healthy_rows(healthy: Sequence[Case], cases: Sequence[Case]) -> list[Row]:
     return rows + _confidence_rows(cases)
 
 
-def _reference_rows(cases: Sequence[Case]) -> list[Row]:
-    """Return what is found beside a good run: of mutants at the same seed, of healthy programs at another one."""
-    beside = [replace(case, watched=case.against) for case in cases if case.against is not None]
-    if not beside:
-        return []
-    judged = judge_all(beside)
-    silent = [one for one in judged if one.case.is_silent]
-    warned = [bool(case.watched.alarms) for case in beside if not case.operator]
-    name = "beside a good run"
-    return [
-        share_row("faults", f"detected, {name}", share([one.is_seen for one in judged]), 0.95),
-        share_row("silent faults", f"detected, {name}", share([one.is_seen for one in silent]), 0.90),
-        share_row("faults with a word", f"cause, first, {name}", share([one.is_named for one in judged]), 0.85),
-        share_row("faults of one module", f"site, {name}", share([one.is_placed for one in judged]), 0.85),
-        share_row("healthy programs", f"with a warning, {name}", share(warned), 0.04, at_most=True),
-    ]
-
-
 def _confidence_rows(cases: Sequence[Case]) -> list[Row]:
     """Return how far the stated confidence is from the truth: as it was printed, and by the other families alone."""
     made = claims(cases)
@@ -141,39 +121,14 @@ def _confidence_rows(cases: Sequence[Case]) -> list[Row]:
     printed, elsewhere = calibration_error(made), calibration_error(by_other_families(made))
     name = "expected calibration error"
     return [
-        _row("root causes", f"{name}, as printed", printed, "", 0.08, printed <= 0.08),
-        _row("root causes", f"{name}, family left out", elsewhere, "", 0.08, elsewhere <= 0.08),
+        row_of("root causes", f"{name}, as printed", printed, "", 0.08, printed <= 0.08),
+        row_of("root causes", f"{name}, family left out", elsewhere, "", 0.08, elsewhere <= 0.08),
     ]
 
 
 def _cost_rows(healthy: Sequence[Case]) -> list[Row]:
     found = costs([case for case in healthy if not case.operator])
-    return [_row("healthy programs", name, value, unit, None, None) for (name, unit), value in found.items()]
-
-
-def share_row(case: str, metric: str, found: Share, target: float, *, at_most: bool = False) -> Row:
-    """Return a row in percent; without a value and a verdict if there was nothing to count."""
-    counts = {"hits": found.hits, "of": found.of}
-    if not found.of:
-        return _row(case, metric, None, "%", 100.0 * target, None) | counts
-    is_met = found.value <= target if at_most else found.value >= target
-    low, high = found.interval
-    row = _row(case, metric, 100.0 * found.value, "%", 100.0 * target, is_met)
-    return row | counts | {"interval": [100.0 * low, 100.0 * high]}
-
-
-def _row(case: str, metric: str, value: float | None, unit: str, target: float | None, ok: bool | None) -> Row:
-    """Return a row as `benchmarks/render.py` reads it."""
-    return {
-        "case": case,
-        "metric": metric,
-        "value": value,
-        "unit": unit,
-        "limit": None,
-        "peers": {},
-        "target": target,
-        "ok": ok,
-    }
+    return [row_of("healthy programs", name, value, unit, None, None) for (name, unit), value in found.items()]
 
 
 def _names(judged: Sequence[Judged], healthy: Sequence[Case]) -> dict[str, Any]:

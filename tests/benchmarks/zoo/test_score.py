@@ -63,6 +63,48 @@ def test_a_site_within_a_sequence_is_right_at_its_place():
     assert placed == [True, True, False, False, False]
 
 
+@pytest.mark.parametrize(("field", "name"), [("against", "beside a good run"), ("logged", "with ms.watch and scalars")])
+def test_each_further_way_to_watch_has_rows_of_its_own(field, name):
+    found = fault(alarm("plateau"), alarm("wrong_loss_sign")).watched
+    cases = [replace(fault(attribute="fc1"), **{field: found}), replace(case(), **{field: case().watched}), fault()]
+    rows = {
+        (row["case"], row["metric"]): row for row in document(cases, sealed=frozenset(), only_rates=True)["results"]
+    }
+    expected = {
+        ("faults", f"detected, {name}"): (1, 1),
+        ("silent faults", f"detected, {name}"): (1, 1),
+        ("faults with a word", f"cause, first, {name}"): (0, 1),
+        ("faults of one module", f"site, {name}"): (0, 1),
+        ("healthy programs", f"with a warning, {name}"): (0, 1),
+        ("faults", "detected"): (0, 2),
+    }
+    assert {key: (rows[key]["hits"], rows[key]["of"]) for key in expected} == expected
+
+
+def test_with_scalars_the_targets_are_those_of_a_watched_program():
+    cases = [replace(one, logged=one.watched) for one in (case(), fault(alarm("wrong_loss_sign"), attribute="fc1"))]
+    written = document(cases, sealed=frozenset(), only_rates=True)
+    targets = {
+        f"{row['case']}: {row['metric'].split(', with ms')[0]}": row["target"]
+        for row in written["results"]
+        if row["metric"].endswith("with ms.watch and scalars")
+    }
+    assert targets == {
+        "faults: detected": 90.0,
+        "silent faults: detected": 85.0,
+        "faults with a word: cause, first": 85.0,
+        "faults with a word: cause, first three": 92.0,
+        "faults of one module: site": 85.0,
+        "all runs: same result": 100.0,
+        "healthy programs: with a warning": 2.0,
+    }
+
+
+def test_without_further_runs_there_are_no_such_rows():
+    written = document([case(), fault()], sealed=frozenset(), only_rates=True)
+    assert not [row for row in written["results"] if "beside" in row["metric"] or "scalars" in row["metric"]]
+
+
 def test_the_calibration_error_is_the_gap_between_said_and_true():
     cases = [fault(alarm("wrong_loss_sign", confidence=0.95)), case(alarm("plateau", confidence=0.95))]
     assert calibration_error(claims(cases)) == pytest.approx(0.45)
