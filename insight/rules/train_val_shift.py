@@ -16,7 +16,7 @@ from ..rule import FORWARD, rule
 from ..running_statistics import Window
 
 _MODEL = chain("one:Dense", "two:Dense")
-_NUMBERS = "names_have_one_number"
+_NUMBERS, _PREPARED = "names_have_one_number", "splits_are_prepared_alike"
 #: Shift of the mean in standard deviations of the training data, factor of the spread, and deviations between batches.
 #: Our choice: augmentation alone moved means by up to 0.2 and spreads by 1.2.
 _MOVED, _STRETCHED, _STRANGE = 0.5, 1.6, 8.0
@@ -95,6 +95,9 @@ def _skip_window(lookahead: Lookahead, memory: _TrainValShiftState) -> SkipWindo
         Recording(
             structure=_MODEL, events=(refuting_event(_NUMBERS, "'red' is 3 in train.vocab and 2 in test.vocab"),)
         ),
+        Recording(
+            structure=_MODEL, events=(refuting_event(_PREPARED, "encoder.fit(x_test) fits encoder anew", occasion=1),)
+        ),
         Recording(_both((0.0, 1.0), (0.5, 0.25)), _MODEL),
         Recording(_both((0.0, 1.0), (1.5, 1.0)), _MODEL),
     ),
@@ -123,9 +126,10 @@ def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding
     and second moments are compared, so a shift that keeps both is not seen. Apply the same preprocessing to both.
 
     As the first evaluation begins, variables that are called `train...` and `test...` are compared: where both hold a
-    vocabulary or an index of classes under one name, a name must have one number in both.
+    vocabulary or an index of classes under one name, a name must have one number in both. The program's text tells of
+    encoders and vocabularies that are fitted to the test data anew.
     """
-    for event in refuted(context, _NUMBERS):
+    for event in refuted(context, _NUMBERS, _PREPARED):
         yield refutation(
             context,
             event,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from .bounded_outputs import NetworkCall
 from .check_result import CheckResult, broken, held, undecided
 from .model_probe import ModelProbe, NotAnswered
 
@@ -25,6 +26,8 @@ _INVERSES = ("inverse", "reverse", "inv", "invert", "backward_pass", "decode", "
 _SAMPLES, _DIMENSIONS, _FEWEST = 8, 64, 4
 #: Relative error within which gradients are multiples, and error of a log-determinant per dimension.
 _SAME, _ERROR = 1e-4, 1e-2
+#: Layers in a row from which on all dimensions must have been transformed: two halves that take turns.
+_LAYERS = 2
 #: Relative error of a weight, and distance of a sample from its round trip, over the samples' spread. Our choice.
 _WEIGHT, _ROUND_TRIP = 1e-3, 0.01
 
@@ -94,6 +97,42 @@ def _transformed(name: str, x: torch.Tensor, z: torch.Tensor, jacobian: torch.Te
         )
         return broken(TRANSFORMED, _TRANSFORMED, words, subject=name, dimension=float(at), kept=float(len(scaled)))
     return held(TRANSFORMED, _TRANSFORMED, subject=name)
+
+
+def chained_maps_transform(calls: Sequence[NetworkCall]) -> CheckResult | None:
+    """Check that layers that a program calls one after the other change every dimension of what the first is given.
+
+    Args:
+        calls: All calls of networks in a step, in order.
+
+    Returns:
+        None where no two layers with a log-determinant follow each other.
+    """
+    chain: list[NetworkCall] = []
+    for call in calls:
+        if chain and call.given is chain[-1].outputs[0] and _is_a_map(call):
+            chain.append(call)
+        elif len(chain) < _LAYERS:
+            chain = [call] if _is_a_map(call) else []
+    if len(chain) < _LAYERS or chain[0].given is None:
+        return None
+    x, z = chain[0].given.detach(), chain[-1].outputs[0].detach()
+    kept = [at for at in range(x.shape[1]) if torch.equal(z[:, at], x[:, at])]
+    if not kept or len(kept) == x.shape[1]:
+        return held(TRANSFORMED, _TRANSFORMED)
+    words = (
+        f"dimension {kept[0]} of what {chain[0].site} is given comes out of {chain[-1].site}, {len(chain)} layers "
+        f"later, as it went in, for all {len(x)} samples"
+    )
+    return broken(TRANSFORMED, _TRANSFORMED, words, dimension=float(kept[0]), kept=float(len(kept)))
+
+
+def _is_a_map(call: NetworkCall) -> bool:
+    """Return whether a call with gradients returns a map of its input `(N, D)`, and one number for each sample."""
+    given, outputs = call.given, call.outputs
+    if not call.is_taught or given is None or given.dim() != 2 or len(given) < _FEWEST or len(outputs) != 2:
+        return False
+    return outputs[0].shape == given.shape and outputs[1].shape in (given.shape[:1], (len(given), 1))
 
 
 def _only_scaled(jacobian: torch.Tensor) -> list[int]:

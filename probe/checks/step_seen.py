@@ -10,7 +10,7 @@ from ..guard import Guard
 from .asked_derivatives import AskedDerivatives
 from .bounded_outputs import NetworkCall, generator_can_reach_the_data, written_targets_can_be_reached
 from .check_result import CheckResult
-from .flow_checks import weight_of_a_flow
+from .flow_checks import chained_maps_transform, weight_of_a_flow
 from .frozen_answers import frozen_answers
 from .judge_targets import judge_gets_two_targets
 from .loss_checks import checks_of_the_graph
@@ -127,6 +127,8 @@ class StepSeen:
             told = judge_gets_two_targets(self.networks, [(loss.input, loss.only) for loss in self.losses])
             yield from () if told is None else (told,)
         yield from generator_can_reach_the_data(self.networks)
+        chained = chained_maps_transform(self.networks)
+        yield from () if chained is None else (chained,)
         if len(self.networks) < MOST_CALLS:
             yield from makers_and_judges(self.networks)
             yield from frozen_answers(self.networks)

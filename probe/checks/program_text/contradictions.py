@@ -11,19 +11,34 @@ from typing import Final
 
 from ..check_result import CheckResult, broken, held
 from .bindings import trees_of
-from .formulas import arguments, data, derivatives, generative, network, passes, policy, recognition, survival, training
+from .formulas import (
+    arguments,
+    data,
+    derivatives,
+    generative,
+    network,
+    passes,
+    policy,
+    recognition,
+    splits,
+    survival,
+    training,
+)
 from .formulas.pattern import Sort
 from .module_places import NOWHERE, ModulePlaces
 
 SIGNS, FORMULAS = "losses_fit_their_names", "values_fit_their_names"
-FROZEN: Final = "pretrained_values_are_trained"
+FROZEN, PREPARED = "pretrained_values_are_trained", "splits_are_prepared_alike"
 _CLAIMS: Final[Mapping[str, tuple[Sort, str]]] = {
     SIGNS: ("sign", "the program's losses lower what their names call bad, and raise what they call good"),
     FROZEN: ("frozen", "embeddings that are made from pretrained values, and frozen by that, get no random ones"),
+    PREPARED: ("shift", "the data of an evaluation are prepared with what was fitted to those of the training"),
     FORMULAS: ("formula", "the program computes what it names by the formula of that name"),
 }
 _MOST_TOLD: Final = 3
-_FIELDS: Final = (policy, generative, network, training, derivatives, survival, recognition, data, arguments, passes)
+_FIELDS: Final = (
+    policy, generative, network, training, derivatives, survival, recognition, data, arguments, passes, splits
+)  # fmt: skip
 _PATTERNS: Final = tuple(pattern for field in _FIELDS for pattern in field.PATTERNS)
 
 

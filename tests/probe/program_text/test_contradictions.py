@@ -3,6 +3,10 @@
 import pytest
 from mindscope.probe.checks.program_text.contradictions import contradictions
 
+CUMULATIVE = "alphas = 1 - betas\nacp = torch.cumprod(alphas, 0)\ndef q(x, t, noise):\n    "
+SOLVER = "def f(g, y, h):\n    t = 0.0\n    for _ in range(9):\n        y = step(g, t, y, h)"
+VOCABULARY = "class Vocab:\n    def __call__(self, w):\n        return self.d.setdefault(w, len(self.d))\n"
+NUMBERING = "def codes(words):\n    d = {w: i for i, w in enumerate(sorted(set(words)))}\n"
 PAIRS = {
     "ratio": ("ratio = torch.exp(old_logp - new_logp)", "ratio = torch.exp(new_logp - old_logp)"),
     "ratio, as a method": ("ratio = (b.old_logprob - logprob).exp()", "ratio = (logprob - b.old_logprob).exp()"),
@@ -167,6 +171,43 @@ PAIRS = {
         "S = ['left hand', 'left', 'right']\nT = A.HorizontalFlip(p=0.5)",
         "S = ['left', 'right']\nOTHER = {'left': 'right', 'right': 'left'}\nT = A.HorizontalFlip(p=0.5)",
     ),
+    "noising without roots": (
+        f"{CUMULATIVE}a = acp[t].view(-1, 1)\n    return a * x + (1 - a) * noise",
+        f"{CUMULATIVE}a = acp[t].view(-1, 1)\n    return a.sqrt() * x + (1 - a).sqrt() * noise",
+    ),
+    "second derivative of a first": ("u_xx = grad(u, x)", "u_xx = grad(u_x, x)"),
+    "time of a solver": (
+        f"{SOLVER}\n    return y",
+        f"{SOLVER}\n        t = t + h\n    return y",
+    ),
+    "mixed samples": (
+        "def mix(x, y):\n    i = torch.randperm(9)\n    return a * x + (1 - a) * x[i], y[torch.randperm(9)]",
+        "def mix(x, y):\n    i = torch.randperm(9)\n    return a * x + (1 - a) * x[i], y[i]",
+    ),
+    "mixed samples, two names": (
+        "def mix(x, y):\n    i, j = randperm(9), randperm(9)\n    return a * x + (1 - a) * x[i], y[j]",
+        "def mix(x, y):\n    i, j = randperm(9), randperm(9)\n    return a * x + (1 - a) * x[i], y[i]",
+    ),
+    "axes of a map": (
+        "net = nn.Conv2d(1, 5, 3)\nx[i, 0, y0:y0 + h, x0:x0 + w] += 1\nobj[i, gx, gy] = 1",
+        "net = nn.Conv2d(1, 5, 3)\nx[i, 0, y0:y0 + h, x0:x0 + w] += 1\nobj[i, gy, gx] = 1",
+    ),
+    "encoder of two splits": (
+        "a = encoder.fit_transform(x_train)\nb = encoder.fit_transform(x_test)",
+        "a = encoder.fit_transform(x_train)\nb = encoder.transform(x_test)",
+    ),
+    "two encoders of one class": (
+        "a = LabelEncoder().fit_transform(train.city)\nb = LabelEncoder().fit_transform(val.city)",
+        "le = LabelEncoder().fit(train.city)\na, b = le.transform(train.city), le.transform(val.city)",
+    ),
+    "vocabulary of two splits": (
+        f"{VOCABULARY}a, b = codes(train, Vocab()), codes(test, Vocab())",
+        f"{VOCABULARY}v = Vocab()\na, b = codes(train, v), codes(test, v)",
+    ),
+    "function that numbers": (
+        f"{NUMBERING}    return [d[w] for w in words]\na, b = codes(train_words), codes(test_words)",
+        f"{NUMBERING}    return [d[w] for w in words], d\na, b = codes(train_words), codes(test_words)",
+    ),
 }
 
 
@@ -202,6 +243,14 @@ def test_what_fits_its_names_is_not(name):
         "C = ['cat', 'dog']\nT = RandomHorizontalFlip()",
         "S = ['left', 'right']\nif view == 'back':\n    img = img.flip(-1)",
         "S = ['left', 'right']\nif random.random() < 0.5:\n    x = x.flip(-1)",
+        "def q(x, t, noise):\n    return (1 - t) * x + t * noise",  # a straight path from the data to the noise
+        "def f(a, b):\n    return a[torch.randperm(9)], b[torch.randperm(9)]",  # two sets, which are not paired
+        "net = nn.Conv2d(1, 5, 3)\nboard[x, y] = 1\nseen[px, py] = 1",
+        "img[y, x] = 1\nboard[x, y] = 1",  # no map that convolutions make
+        "a = scaler.fit_transform(x_train)\nb = scaler.fit_transform(x_test)",  # another scale hardly matters
+        "b = encoder.fit_transform(x_test)",
+        "u_xy = grad(u, x)",
+        "def f(g, y, h):\n    t = 0.5\n    for _ in range(9):\n        y = step(g, t, y, h)",  # a constant of the field
         "def broken(:",
     ],
 )

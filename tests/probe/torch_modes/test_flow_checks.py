@@ -80,6 +80,19 @@ def test_a_flow_is_held_to_its_likelihood(run_alike, change, determinant, transf
 
 
 @pytest.mark.parametrize(
+    ("keeps", "outcome"), [("[0, 0, 0]", "broken"), ("[0, 1, 0]", "held"), ("[0]", None)], ids=["same", "turns", "one"]
+)
+def test_layers_that_a_program_calls_itself_transform_every_dimension(run_alike, keeps, outcome):
+    text = FLOW.format(**{**RIGHT, "keeps": keeps})
+    called = text.replace("def forward(self, x):\n        total", "def log_prob(self, x):\n        total")
+    store, found, _ = run_alike(called.replace("flow(x)", "flow.log_prob(x)"))
+    events = {one.data["check"]: one.data["outcome"] for one in store.events(found.id, kind="check")}
+    assert events.get("every_dimension_is_transformed") == outcome
+    named = {one.cause for one in store.findings(found.id) if one.severity != "info"}
+    assert ("flow_error" in named) == (outcome == "broken")
+
+
+@pytest.mark.parametrize(
     ("change", "weighed", "inverted"),
     [
         ({}, "held", "held"),

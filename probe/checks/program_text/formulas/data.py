@@ -1,11 +1,12 @@
-"""What is done to the data of a training that their labels forbid."""
+"""What is done to the data of a training that their labels, or their axes, forbid."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import called
-from ..expressions import words_in
+from ..bindings import Function, called
+from ..expressions import assignments, calls_in, words_in
 from ..names import words_of
 from .pattern import Found, Pattern
 
@@ -17,6 +18,9 @@ _PICTURES: Final = frozenset({"img", "image", "images", "imgs", "picture", "fram
 _SIDES: Final = ({"left"}, {"right"})
 #: Dimensions that are the last one.
 _LAST: Final = frozenset({"-1", "[-1]", "(-1,)", "[3]", "(3,)"})
+
+#: Names of places along an axis of a picture: `x`, `gy`, `cell_x`, `y0`.
+_AXIS: Final = re.compile(r"^(?:[a-z]+_)?[a-z]?(?P<axis>[xy])\d?$")
 
 
 def _mirrored_sides(tree: ast.AST) -> Iterator[Found]:
@@ -75,5 +79,71 @@ def _mirrors(change: ast.Assign) -> bool:
     return False
 
 
+def _mixed_apart(tree: ast.AST) -> Iterator[Found]:
+    """Inputs and labels are mixed with those of the same other samples (Zhang et al. 2018, arXiv:1710.09412)."""
+    for function in ast.walk(tree):
+        if not isinstance(function, Function):
+            continue
+        orders = {name for name, value, _ in assignments(function) if _is_an_order(value)}
+        taken = [one for one in ast.walk(function) if isinstance(one, ast.Subscript)]
+        ordered = [one for one in taken if _is_an_order(one.slice) or (_name(one.slice) in orders)]
+        mixed = [one for one in ordered if any(_mixes(node, one) for node in ast.walk(function))]
+        for one in ordered:
+            apart = [other for other in mixed if _is_of_another_order(one, other)]
+            if apart and one not in mixed:
+                words = (
+                    f"{ast.unparse(one)} is in another order than {ast.unparse(apart[0])}, which inputs are mixed with"
+                )
+                yield "formula", words, one.lineno
+
+
+def _is_an_order(value: ast.expr) -> bool:
+    """Return whether an expression draws an order of samples."""
+    return isinstance(value, ast.Call) and called(value) in ("randperm", "permutation")
+
+
+def _is_of_another_order(one: ast.Subscript, other: ast.Subscript) -> bool:
+    is_drawn_anew = _is_an_order(one.slice) or ast.unparse(one.slice) != ast.unparse(other.slice)
+    return is_drawn_anew and ast.unparse(one.value) != ast.unparse(other.value)
+
+
+def _mixes(node: ast.AST, part: ast.Subscript) -> bool:
+    """Return whether a sum mixes `x[order]`, times something, with `x`, times something else."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+        return False
+    sides = [node.left, node.right]
+    inside = [any(one is part for one in ast.walk(side)) for side in sides]
+    if inside.count(True) != 1 or not all(isinstance(side, ast.BinOp) for side in sides):
+        return False
+    whole, plain = ast.unparse(part.value), sides[inside.index(False)]
+    return any(isinstance(one, ast.expr) and ast.unparse(one) == whole for one in ast.walk(plain))
+
+
+def _turned_axes(tree: ast.AST) -> Iterator[Found]:
+    """A map that convolutions make of pictures has its rows, y, before its columns, x, as the pictures have."""
+    if next(calls_in(tree, "Conv2d"), None) is None:
+        return
+    written = [one for one in ast.walk(tree) if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store)]
+    orders = [(_order_of_axes(one), one) for one in written]
+    rows_first = next((one for order, one in orders if order == "yx"), None)
+    for order, one in orders:
+        if order == "xy" and rows_first is not None:
+            words = f"{ast.unparse(one)} is written with x before y, and {ast.unparse(rows_first)} with y before x"
+            yield "formula", words, one.lineno
+
+
+def _order_of_axes(node: ast.Subscript) -> str:
+    """Return `xy` or `yx` as the last two indices are named, `grid[i, y0:y1, x0:x1]`; empty where they are not."""
+    indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
+    last = [one.lower if isinstance(one, ast.Slice) else one for one in indices[-2:]]
+    found = [_AXIS.match(one.id) for one in last if isinstance(one, ast.Name)]
+    letters = "".join(one["axis"] for one in found if one is not None)
+    return letters if letters in ("xy", "yx") else ""
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 #: Every pattern of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_mirrored_sides,)
+PATTERNS: Final[tuple[Pattern, ...]] = (_mirrored_sides, _mixed_apart, _turned_axes)

@@ -1,15 +1,22 @@
-"""Derivatives that are named after another variable than the one they are taken by."""
+"""Derivatives that are not what they are named after, and solvers of differential equations whose time stands."""
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import called, pairs_of
+from ..bindings import LOOPS, Function, called, names_given, pairs_of
+from ..expressions import assignments, is_name
 from .pattern import Found, Pattern
 
 #: A name that says what is differentiated by what: `u_x`, `du_dx`, `d2u_dx2`, `u_xx`, `dudt`.
 _NAMED: Final = re.compile(r"^(?:d2?)?(?P<of>[a-z]\w*?)_?(?:d|_)(?P<by>[a-z])(?:2|(?P=by))?$")
+
+#: A name of a second derivative: `u_xx`.
+_TWICE: Final = re.compile(r"^(?:(?P<of>[a-z]+)_(?P<by>[a-z])(?P=by))$")
+_GRADIENTS: Final = ("grad", "gradient", "derivative", "gradients")
+_TIMES: Final = frozenset({"t", "time", "t0", "tau"})
 
 
 def _other_variable(tree: ast.AST) -> Iterator[Found]:
@@ -21,9 +28,58 @@ def _other_variable(tree: ast.AST) -> Iterator[Found]:
             yield from _misnamed(target, value, node.lineno)
 
 
+def _first_for_second(tree: ast.AST) -> Iterator[Found]:
+    """`u_xx` is a derivative of `u_x`; that of `u` itself is the first one."""
+    for name, value, line in assignments(tree):
+        found = _TWICE.match(name)
+        call = value.value if isinstance(value, ast.Subscript) else value
+        if found is None or not isinstance(call, ast.Call) or called(call) not in _GRADIENTS or len(call.args) < 2:
+            continue
+        if is_name(call.args[0], found["of"]) and is_name(call.args[1], found["by"]):
+            yield "formula", f"{name} is the first derivative of {found['of']}: {ast.unparse(call)}", line
+
+
+def _standing_time(tree: ast.AST) -> Iterator[Found]:
+    """A solver moves its time on with its state (Butcher 2016, "Numerical methods for differential equations").
+
+    Told of a time that begins at zero before a loop and is given to every step of it as it was.
+    """
+    for function in ast.walk(tree):
+        if not isinstance(function, Function):
+            continue
+        begun = {name: value for name, value, _ in assignments(function) if name in _TIMES and _is_zero(value)}
+        given = Counter(name for name, _ in names_given(function.body))
+        for loop in ast.walk(function):
+            for line, call in _steps_of(loop):
+                names = [one.id for one in call.args if isinstance(one, ast.Name)]
+                still = [name for name in names if name in begun and given[name] == 1]
+                if still:
+                    words = (
+                        f"every step of the loop gets {still[0]} = {ast.unparse(begun[still[0]])}: {ast.unparse(call)}"
+                    )
+                    yield "formula", words, line
+
+
+def _steps_of(loop: ast.AST) -> Iterator[tuple[int, ast.Call]]:
+    """Yield the calls by which a loop gives a state its next value: `y = step(f, t, y, h)`."""
+    for node in loop.body if isinstance(loop, LOOPS) else ():
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call) or len(node.targets) != 1:
+            continue
+        target = node.targets[0]
+        if isinstance(target, ast.Name) and any(is_name(one, target.id) for one in node.value.args):
+            yield node.lineno, node.value
+
+
+def _is_zero(value: ast.expr) -> bool:
+    """Return whether an expression is zero, as a number or as a tensor."""
+    is_call = isinstance(value, ast.Call) and called(value) in ("tensor", "as_tensor", "full", "array")
+    inside = value.args[-1] if is_call and isinstance(value, ast.Call) and value.args else value
+    return isinstance(inside, ast.Constant) and inside.value == 0 and not isinstance(inside.value, bool)
+
+
 def _misnamed(target: ast.expr, value: ast.expr, line: int) -> Iterator[Found]:
     call, at = (value.value, _number(value.slice)) if isinstance(value, ast.Subscript) else (value, None)
-    if not isinstance(call, ast.Call) or called(call) not in ("grad", "gradient", "derivative", "gradients"):
+    if not isinstance(call, ast.Call) or called(call) not in _GRADIENTS:
         return
     if len(call.args) < 2:
         return
@@ -62,4 +118,4 @@ def _number(node: ast.expr) -> int | None:
 
 
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_other_variable,)
+PATTERNS: Final[tuple[Pattern, ...]] = (_other_variable, _first_for_second, _standing_time)

@@ -1,6 +1,8 @@
 """Formulas of generative models: deviations and their noise, judges and makers, noising."""
 
 import ast
+import copy
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -22,6 +24,9 @@ _JUDGE: Final = frozenset({"d", "disc", "discriminator", "critic"})
 _MAKER: Final = frozenset({"g", "gen", "generator"})
 _FAKE: Final = frozenset({"fake", "fakes", "generated", "gen"})
 _REAL: Final = frozenset({"real", "reals", "true"})
+#: Assignments that are followed from a cumulative product on, and a word of a program's text.
+_HOPS: Final = 3
+_NAME: Final = re.compile(r"\w+")
 
 
 def _deviation(tree: ast.AST) -> Iterator[Found]:
@@ -106,6 +111,7 @@ def _noising(tree: ast.AST) -> Iterator[Found]:
         if not isinstance(function, Function):
             continue
         known = {name: value for name, value, _ in assignments(function)}
+        products = _cumulative(tree)
         for node in ast.walk(function):
             if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
                 continue
@@ -114,16 +120,19 @@ def _noising(tree: ast.AST) -> Iterator[Found]:
             if None in weights or noisy.count(True) != 1:
                 continue
             signal, noise = (weights[noisy.index(False)], weights[noisy.index(True)])
-            if signal is not None and noise is not None and _is_not_preserved(*signal, *noise):
-                yield "formula", f"the root of one weight is missing in {ast.unparse(node)}", node.lineno
+            if signal is None or noise is None or not _are_shares(signal[0], noise[0]):
+                continue
+            roots = signal[1] + noise[1]
+            if roots == 1 or (not roots and _names_in(signal[0] + noise[0]) & products):
+                which = "one weight" if roots else "both weights"
+                yield "formula", f"the root of {which} is missing in {ast.unparse(node)}", node.lineno
 
 
 def _weight(node: ast.expr, known: Mapping[str, ast.expr]) -> tuple[str, bool] | None:
     """Return what a product weighs its other factor by, and whether its root is taken; None if it is no product."""
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
         return None
-    factor = inner(node.left)
-    factor = inner(known[factor.id]) if isinstance(factor, ast.Name) and factor.id in known else factor
+    factor = inner(_Resolved(known).visit(copy.deepcopy(inner(node.left))))
     if isinstance(factor, ast.Call) and called(factor) == "sqrt":
         given = operand(factor)
         return None if given is None else (ast.unparse(inner(given)), True)
@@ -132,10 +141,32 @@ def _weight(node: ast.expr, known: Mapping[str, ast.expr]) -> tuple[str, bool] |
     return ast.unparse(inner(inside)), is_root
 
 
-def _is_not_preserved(signal: str, is_root: bool, noise: str, is_noise_root: bool) -> bool:
-    """Return whether weights a and 1 - a of signal and noise have a root on one of them only."""
-    is_pair = noise.replace("1.0", "1") == f"1 - {signal}" or signal.replace("1.0", "1") == f"1 - {noise}"
-    return is_pair and is_root != is_noise_root
+class _Resolved(ast.NodeTransformer):
+    """Replaces names by what they are given."""
+
+    def __init__(self, known: Mapping[str, ast.expr]) -> None:
+        self._known = known
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Replace a name once."""
+        return inner(self._known[node.id]) if node.id in self._known else node
+
+
+def _are_shares(signal: str, noise: str) -> bool:
+    """Return whether two weights, their roots left out, are a and 1 - a."""
+    return noise.replace("1.0", "1") == f"1 - {signal}" or signal.replace("1.0", "1") == f"1 - {noise}"
+
+
+def _cumulative(tree: ast.AST) -> set[str]:
+    """Return the names that are given a cumulative product, as the share of the signal is, or an element of one."""
+    found = {"cumprod"}
+    for _ in range(_HOPS):
+        found |= {name for name, value, _ in assignments(tree) if _names_in(ast.unparse(value)) & found}
+    return found
+
+
+def _names_in(text: str) -> set[str]:
+    return {part for part in _NAME.findall(text) if not part.isdigit()}
 
 
 def _is_variance(node: ast.expr) -> bool:

@@ -1,0 +1,112 @@
+"""What is fitted to the data of a training is given to the other data as it is, and not fitted to them anew."""
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from ..bindings import Function, called, parameters_of
+from ..expressions import calls_in
+from ..names import words_of
+from .pattern import Found, Pattern
+
+_TRAINING: Final = frozenset({"train", "training", "trn", "tr"})
+_OTHERS: Final = frozenset(
+    {"test", "testing", "tst", "te", "val", "valid", "validation", "dev", "eval", "evaluation", "heldout"}
+)
+#: Words of what gives names numbers, or columns a meaning of their own; another scale alone would hardly matter.
+_NUMBERING: Final = frozenset(
+    {
+        "encoder", "vectorizer", "vectoriser", "tokenizer", "tokeniser", "vocab", "vocabulary", "binarizer", "indexer",
+        "pca", "svd", "le", "enc", "ohe", "lookup",
+    }
+)  # fmt: skip
+_FITS: Final = ("fit_transform", "fit", "fit_on_texts", "adapt", "build_vocab", "train_from_iterator")
+#: Calls that give a name a number where it has none yet.
+_NEW: Final = ("setdefault",)
+
+
+def _fitted_anew(tree: ast.AST) -> Iterator[Found]:
+    """An encoder that is fitted to the test data gives a name another number than the training knows."""
+    fits = [(call, _split_of(call.args[0]), _owner(call)) for call in calls_in(tree, *_FITS) if call.args]
+    trained = {owner for _, split, owner in fits if split == "training"}
+    for call, split, owner in fits:
+        is_same = owner in trained or any(words_of(owner) & words_of(other) & _NUMBERING for other in trained)
+        if split == "others" and is_same and words_of(owner) & _NUMBERING:
+            yield "shift", f"{ast.unparse(call)} fits {owner} anew to data that are no training data", call.lineno
+
+
+def _numbered_anew(tree: ast.AST) -> Iterator[Found]:
+    """Names are numbered once: a class or function that numbers what it is given must not begin anew for each split."""
+    classes = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and _gives_numbers(node)}
+    functions = {node.name for node in ast.walk(tree) if isinstance(node, Function) and _numbers_its_argument(node)}
+    calls: dict[str, list[tuple[ast.Call, str]]] = {}
+    for call in (one for one in ast.walk(tree) if isinstance(one, ast.Call) and one.args):
+        split = _split_of(call.args[0])
+        has_new = any(isinstance(one, ast.Call) and called(one) in classes and not one.args for one in call.args[1:])
+        if split and (has_new or called(call) in functions):
+            calls.setdefault(called(call), []).append((call, split))
+    for of_name in calls.values():
+        others = [call for call, split in of_name if split == "others"]
+        if others and any(split == "training" for _, split in of_name):
+            words = f"{ast.unparse(others[0])} numbers its names anew, and not as those of the training data"
+            yield "shift", words, others[0].lineno
+
+
+def _split_of(node: ast.expr) -> str:
+    """Return which data an expression names: `training`, `others`, or neither."""
+    words = set[str]().union(*(words_of(one.id) for one in ast.walk(node) if isinstance(one, ast.Name)))
+    words |= set[str]().union(*(words_of(one.attr) for one in ast.walk(node) if isinstance(one, ast.Attribute)))
+    is_training, is_other = bool(words & _TRAINING), bool(words & _OTHERS)
+    return "training" if is_training and not is_other else "others" if is_other and not is_training else ""
+
+
+def _owner(call: ast.Call) -> str:
+    """Return the name of what is fitted, `encoder` of `self.encoder.fit(x)`, or its class."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if isinstance(owner, ast.Call):
+        return called(owner)
+    return owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+
+
+def _gives_numbers(node: ast.AST) -> bool:
+    """Return whether a class, or a function, numbers names in the order in which they come."""
+    return any(
+        len(call.args) == 2 and isinstance(call.args[1], ast.Call) and called(call.args[1]) == "len"
+        for call in calls_in(node, *_NEW)
+    )
+
+
+def _numbers_its_argument(function: Function) -> bool:
+    """Return whether a function numbers the values of its first parameter, and keeps the numbers to itself."""
+    names = [name for name in parameters_of(function) if name != "self"]
+    if not names:
+        return False
+    for node in ast.walk(function):
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and _is_numbering(node.value, names[0])
+        ):
+            returned = [one for one in ast.walk(function) if isinstance(one, ast.Return) and one.value is not None]
+            return not any(_gives_away(one.value, node.targets[0].id) for one in returned if one.value is not None)
+    return False
+
+
+def _is_numbering(value: ast.expr, name: str) -> bool:
+    """Return whether an expression is `{word: i for i, word in enumerate(sorted(set(name)))}`, or the like."""
+    if not isinstance(value, ast.DictComp) or len(value.generators) != 1:
+        return False
+    source = value.generators[0].iter
+    is_counted = isinstance(source, ast.Call) and called(source) == "enumerate"
+    has_set = next(calls_in(source, "set", "unique"), None) is not None
+    return is_counted and has_set and any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(source))
+
+
+def _gives_away(returned: ast.expr, name: str) -> bool:
+    """Return whether a function returns the dictionary of this name itself, alone or beside others."""
+    parts = returned.elts if isinstance(returned, ast.Tuple) else [returned]
+    return any(isinstance(one, ast.Name) and one.id == name for one in parts)
+
+
+#: Every pattern of this file.
+PATTERNS: Final[tuple[Pattern, ...]] = (_fitted_anew, _numbered_anew)
