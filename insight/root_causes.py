@@ -147,6 +147,7 @@ CONSEQUENCES: Final[dict[str, _Causes]] = {
     "reseeded_generator": _STANDSTILL | {"repeated_batch", "overfitting"},
     "resume_mismatch": _ANY | {"schedule_error", "optimizer_state_stale"},
     "reward_hacking": _SHAPES | {"kl_blowup", "zero_advantage"},
+    "rounded_updates": _STANDSTILL | {"missing_optimizer_step"},
     "router_collapse": frozenset({"expert_starvation", "frozen_parameter"}),
     "sample_mixing": _STANDSTILL | _SHAPES | {"overfitting", "data_leak"},
     "saturated_activation": _STANDSTILL | {"dead_units", "frozen_parameter"},

@@ -57,6 +57,7 @@ from . import (
     resume_mismatch,
     reward_hacking,
     robust_overfitting,
+    rounded_updates,
     router_collapse,
     sample_mixing,
     saturated_activation,

@@ -59,7 +59,8 @@ def check(context: StepContext, memory: set[str]) -> Iterator[Finding]:
     """Report a model whose outputs for different samples are the same, at step 200 or 1000.
 
     The probe calls a copy of the model with the batch of the step, in evaluation mode. The outputs count as equal if
-    their spread between samples is below a thousandth of their size. So end self-supervised models that collapse
+    their spread between samples is below a thousandth of their size, or of a loss that compares directions, if their
+    directions differ by less than a twentieth. So end self-supervised models that collapse
     (Grill et al. 2020, "Bootstrap your own latent"; Chen & He 2021, "SimSiam"), generators that ignore their noise
     (mode collapse), decoders that ignore their code, and classifiers whose signal has died on the way.
 

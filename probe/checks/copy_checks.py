@@ -159,8 +159,16 @@ def _reshaped(calls: Iterable[Noted]) -> Iterator[Reshape]:
                 yield Reshape(call.given.shape, call.result.shape, call.module)
 
 
-def checks_of_a_trained_copy(probe: ModelProbe) -> list[CheckResult]:
-    """Return what a copy tells when the training has gone on for a while."""
+def checks_of_a_trained_copy(probe: ModelProbe, *, compares_directions: bool = False) -> list[CheckResult]:
+    """Return what a copy tells when the training has gone on for a while.
+
+    Args:
+        compares_directions: Whether the loss divides answers by their norms.
+    """
     clamped = clamps_leave_values_free(noted_calls(probe, CLAMPS))
-    results = (outputs_differ(probe), running_statistics_fit_the_batches(probe), clamped)
+    results = (
+        outputs_differ(probe, compares_directions=compares_directions),
+        running_statistics_fit_the_batches(probe),
+        clamped,
+    )
     return [result for result in results if result is not None]

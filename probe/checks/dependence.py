@@ -15,6 +15,8 @@ _APART = "the output of a sample does not depend on the other samples of its bat
 _DIFFER = "the model gives different outputs for different samples"
 #: Spread between samples over the size of the output below which all outputs are the same. Our choice.
 _SAME = 1e-3
+#: The same of unit vectors, of so many elements at least. Our choice: of features that were learned it is 0.4 and more.
+_SAME_DIRECTION, _WIDE = 0.05, 8
 #: Samples below which mixing cannot be told from the rest.
 _FEWEST = 3
 
@@ -99,8 +101,11 @@ def _first_replaced(tensors: dict[str, torch.Tensor], shared: int) -> dict[str, 
     return changes
 
 
-def outputs_differ(probe: ModelProbe) -> CheckResult | None:
+def outputs_differ(probe: ModelProbe, *, compares_directions: bool = False) -> CheckResult | None:
     """Check that the first output with one row for each sample is not the same row again and again.
+
+    Args:
+        compares_directions: Whether only the directions of the rows count.
 
     Returns:
         None where no input differs between the samples, or no output has a row for each.
@@ -114,6 +119,12 @@ def outputs_differ(probe: ModelProbe) -> CheckResult | None:
     output = next((output for output in probe.base if output.dim() and output.shape[0] == shared), None)
     if output is None:
         return None
+    if compares_directions and output.dim() == 2 and output.shape[1] >= _WIDE:
+        mean = torch.nn.functional.normalize(output, dim=1).mean(0)
+        apart = float((1.0 - mean.square().sum()).clamp_min(0.0).sqrt())
+        if apart < _SAME_DIRECTION:
+            words = f"for {shared} different samples the outputs have the same direction, {apart:.2g} apart"
+            return broken(ALIKE, _DIFFER, words, samples=shared, spread=apart, size=1.0)
     size = float(output.pow(2).mean().sqrt())
     spread = float(output.std(0).pow(2).mean().sqrt())
     if spread > _SAME * size or size == 0.0:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import torch
 
@@ -26,6 +26,8 @@ from .term_sizes import BY_ELEMENT, terms_have_a_share
 
 #: Losses, and calls of networks, that are kept of one step. Our choice.
 MOST_LOSSES, MOST_CALLS = 8, 32
+#: How the names of a graph's nodes begin that compute norms.
+_NORMS: Final = ("LinalgVectorNorm", "NormBackward")
 
 
 @dataclass(slots=True)
@@ -58,6 +60,7 @@ class StepSeen:
         derivatives: What was asked for by `torch.autograd.grad`.
         parts: Tells which modules made a value.
         direction: Tells which way steps go.
+        compares_directions: Whether a loss divides what networks answer by its norm, as a cosine does.
     """
 
     calls: dict[str, ModelCall] = field(default_factory=dict)
@@ -74,6 +77,7 @@ class StepSeen:
     derivatives: AskedDerivatives = field(default_factory=AskedDerivatives)
     parts: PartsOfGraph = UNKNOWN_PARTS
     direction: StepDirection = DOWNHILL
+    compares_directions: bool = False
 
     @classmethod
     def under(cls, guard: Guard, parts: PartsOfGraph = UNKNOWN_PARTS, direction: StepDirection = DOWNHILL) -> Self:
@@ -90,6 +94,7 @@ class StepSeen:
             if any(output is root for output in self.outputs):  # a model that returns its loss
                 self.results += loss_is_minimised(root, results, self.parts, self.direction)
             return None
+        self.compares_directions |= any(node.name().startswith(_NORMS) for node in nodes)
         batches = {output.shape[0] for output in self.outputs if output.dim()}
         squared = targets_of_squares(nodes, self.outputs)
         if squared is not None:

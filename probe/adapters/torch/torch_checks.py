@@ -405,7 +405,7 @@ class TorchChecks(SilentListener):
         try:
             if self._occasion > ALL_CHECKS:
                 probe = ModelProbe(_inner(model), call)
-                return checks_of_a_trained_copy(probe)
+                return checks_of_a_trained_copy(probe, compares_directions=seen.compares_directions)
             found += (scales := list(columns_have_one_scale(call)))
             results, is_same_batch = self._earlier.compare(site, call, seen.targets)
             found += results

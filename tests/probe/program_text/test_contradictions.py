@@ -5,6 +5,7 @@ from mindscope.probe.checks.program_text.contradictions import contradictions
 
 CUMULATIVE = "alphas = 1 - betas\nacp = torch.cumprod(alphas, 0)\ndef q(x, t, noise):\n    "
 SOLVER = "def f(g, y, h):\n    t = 0.0\n    for _ in range(9):\n        y = step(g, t, y, h)"
+TRAINER = "def train(m, x):\n    m(x).sum().backward()\n    Adam(m.parameters()).step()\n"
 VOCABULARY = "class Vocab:\n    def __call__(self, w):\n        return self.d.setdefault(w, len(self.d))\n"
 NUMBERING = "def codes(words):\n    d = {w: i for i, w in enumerate(sorted(set(words)))}\n"
 PAIRS = {
@@ -203,6 +204,18 @@ PAIRS = {
     "vocabulary of two splits": (
         f"{VOCABULARY}a, b = codes(train, Vocab()), codes(test, Vocab())",
         f"{VOCABULARY}v = Vocab()\na, b = codes(train, v), codes(test, v)",
+    ),
+    "folds": (
+        "net, opt = make()\nfor fold in range(5):\n    net(x).sum().backward()\n    opt.step()",
+        "for fold in range(5):\n    net, opt = make()\n    net(x).sum().backward()\n    opt.step()",
+    ),
+    "folds, by a function": (
+        f"{TRAINER}model = Net()\nfor i, (a, b) in enumerate(kf.split(x)):\n    train(model, x[a])",
+        f"{TRAINER}for i, (a, b) in enumerate(kf.split(x)):\n    model = Net()\n    train(model, x[a])",
+    ),
+    "folds that begin anew": (
+        f"{TRAINER}for k in range(n_folds):\n    train(net, folds[k])",
+        f"{TRAINER}for k in range(n_folds):\n    net.load_state_dict(first)\n    train(net, folds[k])",
     ),
     "function that numbers": (
         f"{NUMBERING}    return [d[w] for w in words]\na, b = codes(train_words), codes(test_words)",

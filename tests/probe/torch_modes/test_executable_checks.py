@@ -615,6 +615,30 @@ def test_outputs_that_are_all_the_same(tmp_path, factor, outcome):
     assert found["outputs_differ", ""] == outcome
 
 
+@pytest.mark.parametrize(
+    ("factor", "is_cosine", "outcome"), [(0.0, True, "broken"), (0.0, False, "held"), (1.0, True, "held")]
+)
+def test_outputs_of_one_direction_are_the_same_to_a_cosine(tmp_path, factor, is_cosine, outcome):
+    torch.manual_seed(0)
+    model = nn.Linear(4, 16)
+    direction = torch.randn(16)
+    with torch.no_grad():
+        model.weight[1:].mul_(factor)
+        model.weight[:1].mul_(0.1)
+    model.bias.data.copy_(10 * direction)
+    model.requires_grad_(False)
+    model.bias.requires_grad_(True)
+
+    def loss():
+        answer = model(torch.randn(8, 4)) * (1 + torch.rand(8, 1))
+        return -nn.functional.cosine_similarity(answer, direction[None]).mean() if is_cosine else answer.mean()
+
+    if factor:
+        model.bias.data.zero_()
+    found = outcomes(tmp_path, model, loss, steps=203)
+    assert found["outputs_differ", ""] == outcome
+
+
 @pytest.mark.parametrize(("is_reseeded", "outcome"), [(False, "held"), (True, "broken")])
 def test_a_generator_that_is_seeded_in_every_step(tmp_path, is_reseeded, outcome):
     torch.manual_seed(0)

@@ -1,11 +1,11 @@
 """What is fitted to the data of a training is given to the other data as it is, and not fitted to them anew."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final
 
-from ..bindings import Function, called, parameters_of
-from ..expressions import calls_in
+from ..bindings import Function, called, names_given, parameters_of
+from ..expressions import calls_in, words_in
 from ..names import words_of
 from .pattern import Found, Pattern
 
@@ -21,6 +21,11 @@ _NUMBERING: Final = frozenset(
     }
 )  # fmt: skip
 _FITS: Final = ("fit_transform", "fit", "fit_on_texts", "adapt", "build_vocab", "train_from_iterator")
+_FOLDS: Final = frozenset({"fold", "folds", "kfold", "kf", "skf", "kfolds"})
+_OPTIMIZERS: Final = frozenset({"opt", "optim", "optimizer", "optimiser"})
+_MODELS: Final = frozenset({"model", "net", "network", "clf", "classifier", "regressor"})
+#: Calls by which a fold begins with other weights.
+_BEGIN_ANEW: Final = ("load_state_dict", "apply", "reset_parameters", "deepcopy", "copy_", "init_weights", "clone")
 #: Calls that give a name a number where it has none yet.
 _NEW: Final = ("setdefault",)
 
@@ -50,6 +55,42 @@ def _numbered_anew(tree: ast.AST) -> Iterator[Found]:
         if others and any(split == "training" for _, split in of_name):
             words = f"{ast.unparse(others[0])} numbers its names anew, and not as those of the training data"
             yield "shift", words, others[0].lineno
+
+
+def _folds_share_a_model(tree: ast.AST) -> Iterator[Found]:
+    """Each fold of a cross-validation trains a model of its own (Hastie et al. 2009, section 7.10.2).
+
+    A model that goes on from fold to fold has been trained on what it is validated with.
+    """
+    trainers = {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, Function) and next(calls_in(node, "backward"), None) is not None
+    }
+    for loop in ast.walk(tree):
+        if not isinstance(loop, ast.For) or not (words_in(loop.iter) | words_in(loop.target)) & _FOLDS:
+            continue
+        if next(calls_in(loop, *_BEGIN_ANEW), None) is not None:
+            continue
+        given = {name for name, _ in names_given(loop.body)}
+        kept = [name for name in _trained_in(loop, trainers) if name not in given]
+        if kept:
+            yield (
+                "formula",
+                f"every fold goes on with {kept[0]}, which was trained on what it is validated with",
+                loop.lineno,
+            )
+
+
+def _trained_in(loop: ast.For, trainers: Container[str]) -> Iterator[str]:
+    """Yield the names of optimizers that a loop steps itself, and of models that it hands to functions that train."""
+    has_backward = any(isinstance(one, ast.Call) and called(one) == "backward" for one in ast.walk(loop))
+    for call in (one for one in ast.walk(loop) if isinstance(one, ast.Call)):
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if has_backward and called(call) == "step" and isinstance(owner, ast.Name) and words_of(owner.id) & _OPTIMIZERS:
+            yield owner.id
+        elif called(call) in trainers:
+            yield from (one.id for one in call.args if isinstance(one, ast.Name) and words_of(one.id) & _MODELS)
 
 
 def _split_of(node: ast.expr) -> str:
@@ -109,4 +150,4 @@ def _gives_away(returned: ast.expr, name: str) -> bool:
 
 
 #: Every pattern of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_fitted_anew, _numbered_anew)
+PATTERNS: Final[tuple[Pattern, ...]] = (_fitted_anew, _numbered_anew, _folds_share_a_model)
