@@ -75,11 +75,8 @@ def _folds_share_a_model(tree: ast.AST) -> Iterator[Found]:
         given = {name for name, _ in names_given(loop.body)}
         kept = [name for name in _trained_in(loop, trainers) if name not in given]
         if kept:
-            yield (
-                "formula",
-                f"every fold goes on with {kept[0]}, which was trained on what it is validated with",
-                loop.lineno,
-            )
+            words = f"no fold makes {kept[0]} anew: its model was trained on what it is validated with"
+            yield "formula", words, loop.lineno
 
 
 def _trained_in(loop: ast.For, trainers: Container[str]) -> Iterator[str]:
