@@ -67,6 +67,7 @@ _ALIKE = "as a step began, target was critic itself, at each of 3 looks"
     fires_on=(
         _tried("between two steps critic was moved by 0.01 of the way to target", backwards=0.01),
         _tried("teacher, which follows student, has gone 0.2% of its way so far", hardly=0.002),
+        _tried("shadow, the average of net, has gone 1.7% of its way in 350 steps", hardly=0.017, ended=1.0),
         _tried("k, which was q at first, has gone 6.0 times as far as that ever has", astray=6.0),
         _tried(_ALIKE, _VALUE, alike=1.0),
         _tried(_UNASKED, _VALUE, unasked=3.0),
@@ -133,6 +134,9 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
         told = set(measured) if isinstance(measured, dict) else set[str]()
         if "unasked" in told and context.kind.name != "value":
             continue
+        if {"hardly", "ended"} <= told:
+            yield _of_an_average(context, event)
+            continue
         words, advice = next(said for known, said in _SAID.items() if known in told or not known)
         is_sure = bool(told & {"backwards", "hardly", "astray"})
         is_sure |= bool(told & {"alike", "unasked"}) and context.kind.name == "value"
@@ -154,3 +158,17 @@ def _has_averaged_targets(context: StepContext) -> bool:
     """Return whether several optimizers step networks that are no policies with a reference."""
     has_reference = context.kind.name in ("policy", "preference", "language_model")
     return len(context.model.structure.optimizers) > 1 and not has_reference
+
+
+def _of_an_average(context: StepContext, event: Event) -> Finding:
+    found = refutation(
+        context,
+        event,
+        consequence="what is evaluated with it is nearly the network before its training",
+        advice="lower the momentum, 0.99 to 0.999 for a run this short, or let it grow with the steps: "
+        "min(0.9999, (1 + step) / (10 + step))",
+        metric="",
+        severity="warning",
+        confidence=0.9,
+    )
+    return replace(found, site=str(event.data.get("subject")))

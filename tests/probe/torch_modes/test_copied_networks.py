@@ -56,6 +56,17 @@ def test_a_copy_that_does_not_follow_is_told(run_alike, follow, is_broken, is_se
     assert told(store, found) == ({"target"} if is_broken else set(), {"target"} if is_serious else set())
 
 
+@pytest.mark.parametrize(("rate", "is_told"), [(0.0001, True), (0.01, False)])
+def test_an_average_for_the_evaluation_that_is_still_the_start_is_told(run_alike, rate, is_told):
+    text = TRAINING.replace("wanted = target(x)", "wanted = 0.5 * x[:, :2]")
+    store, found, _ = run_alike(text.format(follow=f"follow(target, network, {rate})"))
+    (finding,) = [one for one in store.findings(found.id) if one.cause == "stale_target"] or [None]
+    assert (finding is not None) == is_told
+    if finding is not None:
+        assert (finding.site, finding.severity) == ("target", "warning")
+        assert "the average of network, has gone" in finding.explanation
+
+
 def test_layers_of_one_shape_are_no_copies(run_alike):
     store, found, _ = run_alike(
         TRAINING.replace("copy.deepcopy(network)", "net(3, 16, 2).requires_grad_(False)").format(follow="pass")
