@@ -30,8 +30,8 @@ _ALIKE, _LATE = 3, 3
 _UNASKED: Final = 3
 #: Steps from which on a copy that never moved is told as the training ends. Our choice.
 _LONG: Final = 200
-#: Relative error within which all elements were moved by one share of the way.
-_SAME: Final = 1e-2
+#: Relative error within which all elements were moved by one share of the way, and within which they are a multiple.
+_SAME, _MULTIPLE = 1e-2, 1e-3
 
 
 def sample_of(network: torch.nn.Module) -> torch.Tensor:
@@ -50,6 +50,14 @@ def pull_towards(before: torch.Tensor, after: torch.Tensor, copy: torch.Tensor) 
     share = float(shares.median())
     is_one_share = bool(((shares - share).abs() <= _SAME * abs(share) + 1e-5).double().mean() > 0.9)
     return share if is_one_share and 0.0 < share < 1.0 else None
+
+
+def multiple_of(before: torch.Tensor, after: torch.Tensor) -> float | None:
+    """Return the number that all elements were multiplied by, as where a copy is averaged with itself; None if none."""
+    size = float(before.square().sum())
+    factor = float((before * after).sum()) / size if size else 1.0
+    is_multiple = float((after - factor * before).norm()) <= _MULTIPLE * abs(1.0 - factor) * size**0.5
+    return factor if is_multiple and abs(1.0 - factor) > _SAME else None
 
 
 @dataclass(slots=True)
@@ -117,6 +125,11 @@ class CopyHistory:
         if asked < 2 or self.calls < asked or (way < _MOVED * size and not self.pulled):
             return None
         numbers = {"moved": gone, "network_moved": way, "looks": float(self.looks)}
+        multiple = multiple_of(self.first_copy, copy)
+        if self.looks >= _LATE and multiple is not None and multiple_of(self.first_network, network) is None:
+            claim = _CLAIM.format(copy=self.copy, network=self.network)
+            words = f"each weight of {self.copy} has become {multiple:.3g} times what it was at first"
+            return broken(FOLLOWS, claim, words, subject=self.copy, astray=multiple, **numbers)
         return self._told(gone, way, numbers)
 
     def at_the_end(self, copy: torch.Tensor, network: torch.Tensor, steps: int) -> CheckResult | None:

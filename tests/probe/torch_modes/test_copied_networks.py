@@ -45,7 +45,7 @@ def told(store, found):
         ("follow(network, target, 0.05)", True, True),
         ("step % 25 == 24 and follow(network, target, 1.0)", True, True),
         # averaged with itself: multiplied by the rate first, and by what is left of it added
-        ("[one.data.mul_(0.9).add_(one.data, alpha=0.1) for one in target.parameters()]", True, True),
+        ("[one.data.mul_(0.95).add_(one.data, alpha=0.05) for one in target.parameters()]", True, True),
         # a reference that stays, and a target that follows at once where no value is learned: questions
         ("pass", True, False),
         ("follow(target, network, 1.0)", True, False),
