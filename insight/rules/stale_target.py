@@ -155,9 +155,13 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
 
 
 def _has_averaged_targets(context: StepContext) -> bool:
-    """Return whether several optimizers step networks that are no policies with a reference."""
+    """Return whether several optimizers step in turn networks that are no policies with a reference.
+
+    Optimizers of which some rest may be those of trainings before, whose network is the reference of this one.
+    """
     has_reference = context.kind.name in ("policy", "preference", "language_model")
-    return len(context.model.structure.optimizers) > 1 and not has_reference
+    are_all_stepping = context.scalar("learner/stepped") is None
+    return len(context.model.structure.optimizers) > 1 and not has_reference and are_all_stepping
 
 
 def _of_an_average(context: StepContext, event: Event) -> Finding:

@@ -296,6 +296,7 @@ class TorchRanks:
             names=copies.names if has_new_names else (),
         )
         of_buffers = self._buffer_checksums()
+        is_final = bool(view.optimizers)  # else this is the end of a backward pass, and gradients may yet be averaged
         current = recorder.current
         batch, clip, scale = current.batch_checksum, current.clip, current.loss_scale
 
@@ -304,8 +305,8 @@ class TorchRanks:
                 batch=current.batch_checksum if np.isnan(batch) else batch,
                 clip=_clip_of(clip),
                 parameters=np.concatenate((found.parameters, of_buffers())),
-                gradients=_behind(found.gradients, copies.keys.size),
-                reduced=_behind(found.reduced, copies.keys.size),
+                gradients=_behind(found.gradients if is_final else found.gradients * np.nan, copies.keys.size),
+                reduced=_behind(found.reduced if is_final else found.reduced * np.nan, copies.keys.size),
                 local=_behind(found.local / _scale_of(scale), copies.keys.size),
             )
 

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from mindscope.insight import RULES, Recording
 from mindscope.insight.engine import Engine
+from mindscope.insight.indicators.executable_checks import refuting_event
 from mindscope.insight.recording import chain
 from mindscope.insight.verdict import is_question
-from mindscope.storage import Event, Finding, Structure
+from mindscope.storage import Event, Finding, OptimizerInfo, Structure
 
 _FALLING = tuple(2.3 * 0.96**step + 0.01 * (-1) ** step for step in range(40))
 _JUMP = {
@@ -98,3 +99,12 @@ def test_a_loss_that_falls_slowly_is_judged_by_steps_and_not_by_their_micro_step
 
     assert found(fall=0.001) == ()
     assert [finding.rule for finding in found(fall=0.0)] == ["uninformative-labels"]
+
+
+def test_a_copy_that_stays_is_told_where_all_optimizers_step_and_asked_where_those_of_a_phase_before_rest() -> None:
+    model = replace(chain("one:Dense", "two:Dense"), optimizers=(OptimizerInfo("Adam"), OptimizerInfo("Adam")))
+    stays = refuting_event("copy_follows_its_network", "target has not moved since it was first seen", never=1.0)
+    (said,) = findings_of("stale-target", {"scalar/loss": 1.0}, model, stays)
+    (asked,) = findings_of("stale-target", {"scalar/loss": 1.0, "scalar/learner/stepped": 2.0}, model, stays)
+    assert said.severity == "warning"
+    assert asked.severity == "info"

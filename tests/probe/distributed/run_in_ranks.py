@@ -24,6 +24,27 @@ def train(rank, ranks, meet, fails):
     dist.destroy_process_group()
 
 
+def averaged(rank, ranks, meet, fails):
+    """Broadcasts the weights and averages the gradients itself, as tutorials do before they come to DDP."""
+    dist.init_process_group("gloo", init_method=f"file://{meet}", rank=rank, world_size=ranks)
+    torch.manual_seed(rank)
+    model = torch.nn.Linear(4, 1)
+    for parameter in model.parameters():
+        dist.broadcast(parameter.data, src=0)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    for _ in range(5):
+        x = torch.randn(8, 4)
+        loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        for parameter in model.parameters() if not fails else ():
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= ranks
+        optimizer.step()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 def alone(rank):
     """A training in each process, which know nothing of each other."""
     torch.manual_seed(rank)
@@ -42,5 +63,7 @@ if __name__ == "__main__":
         train(int(rest[0]), 2, meet, fails=False)
     elif how == "apart":
         alone(0)
+    elif how == "averaged":
+        mp.start_processes(averaged, (2, meet, "fails" in rest), nprocs=2, start_method="spawn")
     else:
         mp.start_processes(train, (2, meet, "fails" in rest), nprocs=2, start_method=how)

@@ -52,6 +52,19 @@ def test_ranks_that_a_script_starts_are_one_run(tmp_path, how):
     assert "nothing was recorded" not in told
 
 
+@pytest.mark.parametrize("is_averaged", [True, False])
+def test_gradients_that_a_script_averages_itself_are_compared_as_they_are_used(tmp_path, is_averaged):
+    words = () if is_averaged else ("fails",)
+    ((told, code),) = ended(launch(tmp_path, "averaged", str(tmp_path / "meet"), *words))
+    assert code == 0, told
+    store = open_store(tmp_path / "runs")
+    equal = {}
+    for event in store.events(the_run(tmp_path).id, kind="rank_checksums"):
+        equal.setdefault(event.data["quantity"], set()).add(event.data["is_equal"])
+    assert equal["gradients"] == {is_averaged}
+    assert ("rank_desync" in {one.cause for one in store.findings(the_run(tmp_path).id)}) != is_averaged
+
+
 def test_a_spawned_rank_that_fails_says_why(tmp_path):
     ((told, code),) = ended(launch(tmp_path, "spawn", str(tmp_path / "meet"), "fails"))
     assert code == 1
