@@ -12,6 +12,7 @@ from typing import Final
 from ..check_result import CheckResult, broken, held
 from .bindings import trees_of
 from .formulas import (
+    aliases,
     arguments,
     data,
     derivatives,
@@ -37,7 +38,7 @@ _CLAIMS: Final[Mapping[str, tuple[Sort, str]]] = {
 }
 _MOST_TOLD: Final = 3
 _FIELDS: Final = (
-    policy, generative, network, training, derivatives, survival, recognition, data, arguments, passes, splits
+    aliases, policy, generative, network, training, derivatives, survival, recognition, data, arguments, passes, splits
 )  # fmt: skip
 _PATTERNS: Final = tuple(pattern for field in _FIELDS for pattern in field.PATTERNS)
 

@@ -6,6 +6,7 @@ from mindscope.probe.checks.program_text.contradictions import contradictions
 CUMULATIVE = "alphas = 1 - betas\nacp = torch.cumprod(alphas, 0)\ndef q(x, t, noise):\n    "
 SOLVER = "def f(g, y, h):\n    t = 0.0\n    for _ in range(9):\n        y = step(g, t, y, h)"
 TRAINER = "def train(m, x):\n    m(x).sum().backward()\n    Adam(m.parameters()).step()\n"
+CORRUPT = "def corrupt(x):\n"
 VOCABULARY = "class Vocab:\n    def __call__(self, w):\n        return self.d.setdefault(w, len(self.d))\n"
 NUMBERING = "def codes(words):\n    d = {w: i for i, w in enumerate(sorted(set(words)))}\n"
 PAIRS = {
@@ -217,6 +218,26 @@ PAIRS = {
         f"{TRAINER}for k in range(n_folds):\n    train(net, folds[k])",
         f"{TRAINER}for k in range(n_folds):\n    net.load_state_dict(first)\n    train(net, folds[k])",
     ),
+    "labels that alias": (
+        "def mask(ids):\n    labels = ids\n    ids[chosen] = MASK\n    return ids, labels",
+        "def mask(ids):\n    labels = ids.clone()\n    ids[chosen] = MASK\n    return ids, labels",
+    ),
+    "labels and inputs that alias": (
+        "def mask(ids):\n    x = ids\n    labels = ids\n    x[chosen] = MASK\n    return x, labels",
+        "def mask(ids):\n    x = ids.clone()\n    labels = ids\n    x[chosen] = MASK\n    return x, labels",
+    ),
+    "an argument that is changed": (
+        f"{CORRUPT}    x += randn_like(x)\n    return x\nnoisy = corrupt(batch)\nmse(noisy, batch)",
+        f"{CORRUPT}    x = x.clone()\n    x += randn_like(x)\n    return x\nnoisy = corrupt(batch)\nmse(noisy, batch)",
+    ),
+    "an argument that is changed by an index": (
+        f"{CORRUPT}    x[drawn] = 0\n    return x\nnoisy = corrupt(batch)\nmse(noisy, batch)",
+        f"{CORRUPT}    x[drawn] = 0\n    return x\nnoisy = corrupt(batch.clone())\nloss = mse(net(noisy), batch)",
+    ),
+    "returns to go": (
+        "def returns_to_go(r):\n    return np.cumsum(r)",
+        "def returns_to_go(r):\n    return np.cumsum(r[::-1])[::-1]",
+    ),
     "function that numbers": (
         f"{NUMBERING}    return [d[w] for w in words]\na, b = codes(train_words), codes(test_words)",
         f"{NUMBERING}    return [d[w] for w in words], d\na, b = codes(train_words), codes(test_words)",
@@ -263,6 +284,10 @@ def test_what_fits_its_names_is_not(name):
         "a = scaler.fit_transform(x_train)\nb = scaler.fit_transform(x_test)",  # another scale hardly matters
         "b = encoder.fit_transform(x_test)",
         "u_xy = grad(u, x)",
+        "def f(h):\n    old = h\n    h = h + 1\n    h[0] = 2\n    return old, h",  # another array by then
+        "def f(n):\n    before = n\n    n += 1\n    return before, n",  # numbers
+        "def g(x):\n    x[0] = 1\n    return x\ny = g(x)\nprint(y)",  # only one of the names is used
+        "rtg = total - torch.cumsum(r, 0) + r",
         "def f(g, y, h):\n    t = 0.5\n    for _ in range(9):\n        y = step(g, t, y, h)",  # a constant of the field
         "def broken(:",
     ],

@@ -111,19 +111,18 @@ def _noising(tree: ast.AST) -> Iterator[Found]:
         if not isinstance(function, Function):
             continue
         known = {name: value for name, value, _ in assignments(function)}
-        products = _cumulative(tree)
         for node in ast.walk(function):
             if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
                 continue
-            weights = [_weight(one, known) for one in (node.left, node.right)]
             noisy = [bool(words_in(one) & {"noise", "eps", "epsilon"}) for one in (node.left, node.right)]
-            if None in weights or noisy.count(True) != 1:
+            if noisy.count(True) != 1:
                 continue
+            weights = [_weight(one, known) for one in (node.left, node.right)]
             signal, noise = (weights[noisy.index(False)], weights[noisy.index(True)])
             if signal is None or noise is None or not _are_shares(signal[0], noise[0]):
                 continue
             roots = signal[1] + noise[1]
-            if roots == 1 or (not roots and _names_in(signal[0] + noise[0]) & products):
+            if roots == 1 or (not roots and _names_in(signal[0] + noise[0]) & _cumulative(tree)):
                 which = "one weight" if roots else "both weights"
                 yield "formula", f"the root of {which} is missing in {ast.unparse(node)}", node.lineno
 

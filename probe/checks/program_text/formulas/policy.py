@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
+from ..bindings import Function
 from ..expressions import (
     DIGITS,
     assignments,
@@ -88,6 +89,19 @@ def _stored(node: ast.stmt) -> Iterator[ast.Name]:
         yield from (one for one in ast.walk(node.value) if isinstance(one, ast.Name))
 
 
+def _past_rewards(tree: ast.AST) -> Iterator[Found]:
+    """Returns to go are sums of the rewards that are still to come (Chen et al. 2021, arXiv:2106.01345, section 3)."""
+    named = [(one.name, one, one.lineno) for one in ast.walk(tree) if isinstance(one, Function)]
+    for name, node, line in (*named, *assignments(tree)):
+        if not words_of(name) & {"rtg", "togo"} and not {"to", "go"} <= words_of(name):
+            continue
+        sums = list(calls_in(node, "cumsum"))
+        is_turned = next(calls_in(node, "flip", "flipud", "reversed", "fliplr"), None) is not None
+        if sums and not is_turned and "::-1" not in ast.unparse(node) and " - " not in ast.unparse(node):
+            yield "formula", f"{name} adds up the rewards of the past: {ast.unparse(sums[0])}", line
+            return
+
+
 def _is_discounted(value: ast.expr, name: str) -> bool:
     """Return whether a value holds its own earlier one, times a discount."""
 
@@ -105,4 +119,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _surrogate,
     _twin_maximum,
     _forward_discount,
+    _past_rewards,
 )
