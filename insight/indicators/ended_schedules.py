@@ -20,6 +20,8 @@ _MOVED, _SHORT, _LONG = 0.1, 0.5, 2.0
 #: Relative difference of a length that is the training's, in steps, for certain; a training of many short epochs that
 #: ends early has other ones.
 _ITS_OWN: Final = 0.005
+#: Share of its steps before which the last milestone of a schedule counts something else, as epochs. Our choice.
+_EARLY: Final = 0.05
 #: Share of the peak below which a warm-up has hardly begun.
 _TINY: Final = 0.2
 #: Relative difference of what a schedule was told and a loss.
@@ -59,6 +61,12 @@ def ended_schedules(
         words = f"{said}, and its T_max is {length:.0f}: the rate has risen from {lowest:.4g} to {rate:.4g} again"
         advice = "let T_max be the number of times that the schedule is stepped: epochs, or epochs times batches"
         yield EndedSchedule(f"{words}; is it meant to?", advice, evidence, is_certain=False)
+    elif kind == "MultiStepLR" and is_alone and steps >= _FEWEST and 0 < length < _EARLY * stepped and rate < peak:
+        words = (
+            f"{said}, and its last milestone is {length:.0f}: the rate has been {rate:.4g}, of {peak:.4g}, ever since"
+        )
+        advice = "step a schedule whose milestones are epochs once an epoch"
+        yield EndedSchedule(words, advice, evidence, is_certain=True)
     elif is_an_epoch and _SHORT * steps <= length <= _LONG * steps and stepped <= _MOVED * length:
         words = f"{said}, and its length is {length:.0f}: it has gone {stepped / length:.1%} of its way"
         is_certain = abs(length - steps) <= max(_ITS_OWN * steps, 1)

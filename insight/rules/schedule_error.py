@@ -144,7 +144,8 @@ def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding
     resuming.
 
     When a PyTorch training ends, its schedules are asked how far they have come. One whose length is that of the
-    training in steps, and that was stepped once an epoch, has done nothing yet; `ReduceLROnPlateau(mode="max")` must
+    training in steps, and that was stepped once an epoch, has done nothing yet; one whose last milestone came in the
+    first twentieth of its steps counted batches for epochs; `ReduceLROnPlateau(mode="max")` must
     not be told the loss. A cosine that has risen again behind its `T_max`, and a warm-up that has hardly begun, are
     questions.
     """

@@ -13,7 +13,7 @@ __all__ = ["Schedules"]
 _MOST: Final = 8
 #: Step at which schedules are looked for: a script that takes fewer has no schedule that matters.
 _LOOK: Final = 8
-#: What a schedule calls its length, by kind.
+#: What a schedule calls its length, by kind; that of one with milestones is the last of them.
 _LENGTHS: Final = ("T_max", "total_steps", "total_iters")
 
 
@@ -64,9 +64,11 @@ def _holds(outer: Any, schedule: Any) -> bool:
 
 def _state_of(schedule: Any, *, inner: bool) -> dict[str, Json]:
     group = schedule.optimizer.param_groups[0]
+    lengths = [getattr(schedule, name) for name in _LENGTHS if hasattr(schedule, name)]
+    lengths += [max(schedule.milestones)] if getattr(schedule, "milestones", None) else []
     values = {
         "stepped": schedule.last_epoch,
-        "length": next((getattr(schedule, name) for name in _LENGTHS if hasattr(schedule, name)), None),
+        "length": next(iter(lengths), None),
         "rate": group.get("lr"),
         "peak": group.get("max_lr", group.get("initial_lr")),
         "lowest": getattr(schedule, "eta_min", None),

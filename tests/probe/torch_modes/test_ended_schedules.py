@@ -38,6 +38,11 @@ CASES = {
     ),
     "warm-up": (warm_up, 1, None),
     "warm-up, stepped each epoch": (warm_up, EPOCH, "info"),
+    "milestones of epochs": (lambda optimizer: schedules.MultiStepLR(optimizer, [6, 9]), EPOCH, None),
+    "milestones of epochs, stepped each batch": (
+        lambda optimizer: schedules.MultiStepLR(optimizer, [3, 5]), 1, "warning",
+    ),
+    "milestones of batches": (lambda optimizer: schedules.MultiStepLR(optimizer, [60, 90]), 1, None),
     "part of another": (after_a_warm_up, EPOCH, None),
 }  # fmt: skip
 
