@@ -4,6 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 
+def row_of(
+    case: str, metric: str, value: float | None, unit: str, target: float | None = None, ok: bool | None = None
+) -> dict[str, Any]:
+    """A row as `render.py` reads it; without a value where nothing was counted."""
+    row = {"case": case, "metric": metric, "value": value, "unit": unit, "limit": None}
+    return {**row, "peers": {}, "target": target, "ok": ok}
+
+
 def at_most(
     target: float | None, case: str, metric: str, value: float, unit: str, peers: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
@@ -27,5 +35,4 @@ def _row(
     is_met: bool | None,
     peers: Mapping[str, float] | None,
 ) -> dict[str, Any]:
-    row = {"case": case, "metric": metric, "value": round(float(value), 5), "unit": unit, "limit": None}
-    return {**row, "peers": dict(peers or {}), "target": target, "ok": is_met}
+    return row_of(case, metric, round(float(value), 5), unit, target, is_met) | {"peers": dict(peers or {})}

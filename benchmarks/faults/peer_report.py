@@ -5,6 +5,7 @@ from statistics import median
 from typing import Any, Final
 
 from ..environment import machine
+from ..rows import row_of
 from .outcome import Outcome
 from .score import Judged, Share, judge, share, warned
 from .table import Case
@@ -72,7 +73,7 @@ def _shares(cases: Sequence[Case], seeds: Sequence[int], of: _Ours) -> dict[str,
 
 def _share_row(metric: str, own: Share | None, tables: Mapping[str, Mapping[str, Share]]) -> dict[str, Any]:
     runs = next(iter(tables.values()))[metric].of
-    row = _row(f"{runs} runs", metric, 100.0 * own.value if own else None, "%")
+    row = row_of(f"{runs} runs", metric, 100.0 * own.value if own else None, "%")
     row["peers"] = {tool: 100.0 * table[metric].value for tool, table in tables.items()}
     row["intervals"] = {tool: [100.0 * end for end in table[metric].interval] for tool, table in tables.items()}
     return row | ({"interval": [100.0 * end for end in own.interval]} if own else {})
@@ -81,21 +82,8 @@ def _share_row(metric: str, own: Share | None, tables: Mapping[str, Mapping[str,
 def _seconds_row(ours: _Ours, outcomes: Mapping[str, _Ours], seeds: Sequence[int]) -> dict[str, Any]:
     known = {key for of in outcomes.values() for key in of}
     own = [one.seconds for key, one in ours.items() if key in known]
-    row = _row(
+    row = row_of(
         f"seeds {', '.join(map(str, seeds))}", "processor time of a run, median", median(own) if own else None, "s"
     )
     row["peers"] = {tool: median(one.seconds for one in of.values()) for tool, of in outcomes.items() if of}
     return row
-
-
-def _row(case: str, metric: str, value: float | None, unit: str) -> dict[str, Any]:
-    return {
-        "case": case,
-        "metric": metric,
-        "value": value,
-        "unit": unit,
-        "limit": None,
-        "peers": {},
-        "target": None,
-        "ok": None,
-    }

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from ..environment import machine
+from ..rows import row_of
 from .outcome import Alarm, Outcome
 from .score import Judged, Share, by_name, delays, judge, percentile, share, warned
 from .table import HELD_OUT, Case
@@ -92,26 +93,13 @@ def _healthy_rows(healthy: list[Outcome]) -> list[Row]:
 def _share(case: str, metric: str, found: Share, target: float | None, *, at_most: bool = False) -> Row:
     low, high = found.interval
     is_met = None if target is None else (found.value <= target if at_most else found.value >= target)
-    row = _row(case, metric, 100.0 * found.value, "%", None if target is None else 100.0 * target, is_met)
+    row = row_of(case, metric, 100.0 * found.value, "%", None if target is None else 100.0 * target, is_met)
     return row | {"interval": [100.0 * low, 100.0 * high], "hits": found.hits, "of": found.of}
 
 
 def _plain(case: str, metric: str, value: float, unit: str, target: float | None, *, at_least: bool = False) -> Row:
     is_met = None if target is None else (value >= target if at_least else value <= target)
-    return _row(case, metric, value, unit, target, is_met)
-
-
-def _row(case: str, metric: str, value: float, unit: str, target: float | None, ok: bool | None) -> Row:
-    return {
-        "case": case,
-        "metric": metric,
-        "value": value,
-        "unit": unit,
-        "limit": None,
-        "peers": {},
-        "target": target,
-        "ok": ok,
-    }
+    return row_of(case, metric, value, unit, target, is_met)
 
 
 def _false_alarms(healthy: list[Outcome]) -> dict[str, list[str]]:

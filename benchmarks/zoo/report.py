@@ -7,10 +7,11 @@ from typing import Any
 import torch
 
 from ..environment import machine
+from ..rows import row_of
 from .case import Case
 from .peers import PeerRuns, joined
 from .record import accusations, still_accused
-from .rows import Row, row_of, share_row
+from .rows import Row, share_row
 from .score import (
     Judged,
     by_other_families,

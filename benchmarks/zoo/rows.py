@@ -3,6 +3,7 @@
 from typing import Any
 
 from ..faults.score import Share
+from ..rows import row_of
 
 Row = dict[str, Any]
 
@@ -16,17 +17,3 @@ def share_row(case: str, metric: str, found: Share, target: float, *, at_most: b
     low, high = found.interval
     row = row_of(case, metric, 100.0 * found.value, "%", 100.0 * target, is_met)
     return row | counts | {"interval": [100.0 * low, 100.0 * high]}
-
-
-def row_of(case: str, metric: str, value: float | None, unit: str, target: float | None, ok: bool | None) -> Row:
-    """Return a row."""
-    return {
-        "case": case,
-        "metric": metric,
-        "value": value,
-        "unit": unit,
-        "limit": None,
-        "peers": {},
-        "target": target,
-        "ok": ok,
-    }

@@ -9,9 +9,10 @@ from ...storage import ROOT_SITE, Finding
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..indicators.executable_checks import refutation, refuted, refuting_event
 from ..indicators.slow_path import GUESSES, JUDGED, LONG_PATH, RECORDS, SlowPath
+from ..indicators.steady_rate import SteadyRate
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
-from ..running_statistics import Window, count_before_first
+from ..running_statistics import count_before_first
 
 _MODEL = chain("one:Dense", "two:Dense")
 _FITTED = "in 200 steps on one batch a copy of the optimizer moved the loss from 2.3 to 2.29; Adam brought it to 0.1"
@@ -31,8 +32,7 @@ class _LearningRateTooLowState:
 
     streak: int = 0
     since: int = 0
-    rates: Window = field(default_factory=lambda: Window(_LASTING))
-    highest_rate: float = 0.0
+    rate: SteadyRate = field(default_factory=lambda: SteadyRate(_LASTING))
     path: SlowPath = field(default_factory=SlowPath)
     is_reported: bool = False
 
@@ -165,9 +165,9 @@ def check(context: StepContext, memory: _LearningRateTooLowState) -> Iterator[Fi
         return
     memory.since = context.step if memory.streak == 0 else memory.since
     memory.streak += 1
-    if memory.streak >= _LASTING and _is_unmoved(memory) and _is_steady(memory):
+    if memory.streak >= _LASTING and _is_unmoved(memory) and memory.rate.is_steady:
         memory.is_reported = True
-        rate = memory.rates.median()
+        rate = memory.rate.rates.median()
         yield context.finding(
             ROOT_SITE,
             "update/ratio_to_weight",
@@ -200,7 +200,7 @@ def _whole_path(context: StepContext, memory: _LearningRateTooLowState, ratio: f
     loss = path.losses.median()
     if not (path.is_near_guessing(context) or _is_standing(context, memory, loss)):
         return
-    if not _is_steady(memory) or context.has_a_surrogate_loss:
+    if not memory.rate.is_steady or context.has_a_surrogate_loss:
         return
     guessing = f", where guessing gives {path.guess:.4g}" if path.guess > 0 else ""
     memory.is_reported = True
@@ -234,17 +234,10 @@ def _is_standing(context: StepContext, memory: _LearningRateTooLowState, loss: f
 
 def _learn(memory: _LearningRateTooLowState, loss: float | None, rate: float | None) -> None:
     memory.path.learn_loss(loss)
-    if rate is not None:
-        memory.rates.add(rate)
-        memory.highest_rate = max(memory.highest_rate, rate)
+    memory.rate.learn(rate)
 
 
 def _is_unmoved(memory: _LearningRateTooLowState) -> bool:
     path = memory.path
     slack = max(_SAME * abs(path.first_loss), _NOISES * path.losses.noise())
     return abs(path.losses.median() - path.first_loss) < slack
-
-
-def _is_steady(memory: _LearningRateTooLowState) -> bool:
-    rates = memory.rates.newest(_LASTING)
-    return not rates or (rates[-1] <= 1.0001 * rates[0] and rates[-1] >= 0.1 * memory.highest_rate > 0)

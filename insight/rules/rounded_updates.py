@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import Finding, Structure
-from ..context.step_context import StepContext
+from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
+from ..indicators.steady_rate import SteadyRate
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
 from ..running_statistics import Window
@@ -21,8 +22,6 @@ _PLAIN: Final = frozenset({"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam"
 #: Share of the weights with a gradient that must stay as they are in a step, and records for which they must. Our
 #: choice: Adam moves all weights but the largest as long as a step is a thousandth of them.
 _LOST, _LASTING = 0.6, 40
-#: Share of its highest rate below which a training is at its end.
-_AT_ITS_END: Final = 0.1
 
 
 def _of(dtype: str, optimizer: str = "SGD") -> Structure:
@@ -42,13 +41,28 @@ def _steps(
 
 @dataclass(slots=True)
 class _RoundedUpdatesState:
-    """The shares that were lost lately, since when, and the rates of that time."""
+    """The shares that were lost lately, since when, the rates of that time, and the weights of a coarse format."""
 
     shares: Window = field(default_factory=lambda: Window(_LASTING))
-    rates: Window = field(default_factory=lambda: Window(_LASTING))
-    highest_rate: float = 0.0
+    rate: SteadyRate = field(default_factory=lambda: SteadyRate(_LASTING))
+    structure: Structure | None = None
+    coarse: frozenset[str] = frozenset()
     since: int = 0
     is_reported: bool = False
+
+    def watched(self, structure: Structure) -> frozenset[str]:
+        """Return the weights of a coarse format, where all optimizers are torch's own; else none."""
+        if structure is not self.structure:
+            is_plain = bool(structure.optimizers) and all(one.kind in _PLAIN for one in structure.optimizers)
+            coarse = (one.site for one in structure.parameters if one.dtype in _COARSE and one.group is not None)
+            self.structure, self.coarse = structure, frozenset(coarse if is_plain else ())
+        return self.coarse
+
+
+def _skip_window(lookahead: Lookahead, memory: _RoundedUpdatesState) -> SkipWindow | None:
+    """Skip records of a training without weights of a coarse format."""
+    is_idle = memory.is_reported or not memory.watched(lookahead.context.model.structure)
+    return lookahead.whole if is_idle else None
 
 
 @rule(
@@ -56,6 +70,7 @@ class _RoundedUpdatesState:
     needs=("update", "gradient"),
     triggers=("update",),
     phase=OPTIMIZER,
+    skip_window=_skip_window,
     memory=_RoundedUpdatesState,
     warm_up=_LASTING,
     is_optional=True,
@@ -80,30 +95,27 @@ def check(context: StepContext, memory: _RoundedUpdatesState) -> Iterator[Findin
     are, bit by bit, and one of torch's own optimizers holds them. Keep the weights in float32 and compute in bfloat16
     under autocast, or take an optimizer that rounds at random or carries on what was lost.
     """
-    if memory.is_reported or context.record.skipped:
+    coarse = memory.watched(context.model.structure)
+    if memory.is_reported or context.record.skipped or not coarse:
         return
     updates, gradients = context.table("update"), context.table("gradient")
-    if updates is None or gradients is None or not _is_plain(context.model.structure):
+    if updates is None or gradients is None:
         return
-    coarse = [site for site in _coarse(context.model.structure) if site in updates.rows.sites]
-    stayed, counted = _lost(updates, gradients, frozenset(coarse))
+    stayed, counted = _lost(updates, gradients, coarse)
     if not counted.sum():
         return
-    rate = context.scalar("learning_rate")
-    if rate is not None:
-        memory.rates.add(rate)
-        memory.highest_rate = max(memory.highest_rate, rate)
+    memory.rate.learn(context.scalar("learning_rate"))
     share = float(stayed.sum() / counted.sum())
     memory.since = context.step if not len(memory.shares.newest(1)) else memory.since
     memory.shares.add(share)
     shares = memory.shares.newest(_LASTING)
-    if len(shares) < _LASTING or min(shares) < _LOST or not _is_steady(memory):
+    if len(shares) < _LASTING or min(shares) < _LOST or not memory.rate.is_steady:
         return
     memory.is_reported = True
-    worst = int(np.argmax(stayed))
-    dtype = next(one.dtype for one in context.model.structure.parameters if one.site == updates.rows.sites[worst])
+    worst = updates.rows.sites[int(np.argmax(stayed))]
+    dtype = context.model.parameters[worst].dtype
     yield context.finding(
-        updates.rows.sites[worst],
+        worst,
         "update/zeros",
         {"share": float(np.median(shares)), "records": float(len(shares)), "weights": float(counted.sum())},
         severity="warning",
@@ -117,16 +129,6 @@ def check(context: StepContext, memory: _RoundedUpdatesState) -> Iterator[Findin
     )
 
 
-def _coarse(structure: Structure) -> list[str]:
-    return [one.site for one in structure.parameters if one.dtype in _COARSE and one.group is not None]
-
-
-def _is_plain(structure: Structure) -> bool:
-    """Return whether all optimizers are torch's own, and a weight of a coarse format is theirs."""
-    is_torchs = all(one.kind in _PLAIN for one in structure.optimizers)
-    return bool(structure.optimizers) and is_torchs and bool(_coarse(structure))
-
-
 def _lost(updates: Table, gradients: Table, coarse: frozenset[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return by row how many weights with a gradient stay as they are, and how many have one; 0 where none is known."""
     size, still = updates.column("size"), updates.column("zeros")
@@ -135,9 +137,3 @@ def _lost(updates: Table, gradients: Table, coarse: frozenset[str]) -> tuple[NDA
     is_known &= np.isfinite(size) & np.isfinite(still) & np.isfinite(idle)
     stayed = np.where(is_known, np.clip(still - idle, 0.0, None), 0.0)
     return stayed, np.where(is_known, size - idle, 0.0)
-
-
-def _is_steady(memory: _RoundedUpdatesState) -> bool:
-    """Return whether the rate does not rise, as in a warm-up, and is not near its end."""
-    rates = memory.rates.newest(_LASTING)
-    return not rates or (rates[-1] <= 1.0001 * rates[0] and rates[-1] >= _AT_ITS_END * memory.highest_rate > 0)

@@ -33,6 +33,11 @@ _SAID: Final = {
         "what it teaches is nearly what it was at the start",
         "raise the rate of the moving average: 0.005, or a momentum of 0.99 to 0.996, for a run this short",
     ),
+    "averaged": (
+        "what is evaluated with it is nearly the network before its training",
+        "lower the momentum, 0.99 to 0.999 for a run this short, or let it grow with the steps: "
+        "min(0.9999, (1 + step) / (10 + step))",
+    ),
     "alike": (
         "it is no target that stays while the network learns",
         "copy the weights every few hundred steps only, or by a moving average with a small rate",
@@ -67,7 +72,7 @@ _ALIKE = "as a step began, target was critic itself, at each of 3 looks"
     fires_on=(
         _tried("between two steps critic was moved by 0.01 of the way to target", backwards=0.01),
         _tried("teacher, which follows student, has gone 0.2% of its way so far", hardly=0.002),
-        _tried("shadow, the average of net, has gone 1.7% of its way in 350 steps", hardly=0.017, ended=1.0),
+        _tried("shadow, the average of net, has gone 1.7% of its way in 350 steps", averaged=0.017, ended=1.0),
         _tried("k, which was q at first, has gone 6.0 times as far as that ever has", astray=6.0),
         _tried(_ALIKE, _VALUE, alike=1.0),
         _tried(_UNASKED, _VALUE, unasked=3.0),
@@ -99,7 +104,8 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     stay, and is a question; where actor and critic have optimizers of their own, targets follow by an average in every
     step, and it is a warning, as in value learning where it had not moved when the training ended. Nothing that follows
     is of use if it is not called: in value learning, a copy that moves after its network and is never asked means that
-    the target comes from the network itself. Averaged weights that only an evaluation asks are nobody's mistake.
+    the target comes from the network itself. Averaged weights that only an evaluation asks are nobody's mistake, unless
+    they have gone less than a twentieth of their network's way as the training ends.
 
     In reinforcement learning the probe also follows what networks answer without gradients to products with zeros and
     one other number. Where such a product is zero for two of three samples, the mask of episodes' ends is the wrong way
@@ -134,11 +140,8 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
         told = set(measured) if isinstance(measured, dict) else set[str]()
         if "unasked" in told and context.kind.name != "value":
             continue
-        if {"hardly", "ended"} <= told:
-            yield _of_an_average(context, event)
-            continue
         words, advice = next(said for known, said in _SAID.items() if known in told or not known)
-        is_sure = bool(told & {"backwards", "hardly", "astray"})
+        is_sure = bool(told & {"backwards", "averaged", "hardly", "astray"})
         is_sure |= bool(told & {"alike", "unasked"}) and context.kind.name == "value"
         is_sure |= "ended" in told and context.kind.name == "value"
         is_sure |= "never" in told and _has_averaged_targets(context)
@@ -149,7 +152,7 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
             advice=advice,
             metric="",
             severity="warning" if is_sure else "info",
-            confidence=0.9 if "backwards" in told else 0.7 if is_sure else 0.5,
+            confidence=0.9 if told & {"backwards", "averaged"} else 0.7 if is_sure else 0.5,
         )
         yield replace(found, site=str(event.data.get("subject")))
 
@@ -162,17 +165,3 @@ def _has_averaged_targets(context: StepContext) -> bool:
     has_reference = context.kind.name in ("policy", "preference", "language_model")
     are_all_stepping = context.scalar("learner/stepped") is None
     return len(context.model.structure.optimizers) > 1 and not has_reference and are_all_stepping
-
-
-def _of_an_average(context: StepContext, event: Event) -> Finding:
-    found = refutation(
-        context,
-        event,
-        consequence="what is evaluated with it is nearly the network before its training",
-        advice="lower the momentum, 0.99 to 0.999 for a run this short, or let it grow with the steps: "
-        "min(0.9999, (1 + step) / (10 + step))",
-        metric="",
-        severity="warning",
-        confidence=0.9,
-    )
-    return replace(found, site=str(event.data.get("subject")))

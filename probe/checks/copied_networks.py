@@ -118,19 +118,14 @@ class CopyHistory:
             self.pulled += [1.0, 1.0]
         self.has_parted |= not torch.equal(copy, network)
         if self.unasked == self.looks >= _UNASKED and gone > 0.0:
-            claim = _CLAIM.format(copy=self.copy, network=self.network)
             words = f"{self.copy} is kept near {self.network}, and no part of it was called in {self.looks} steps"
-            return broken(FOLLOWS, claim, words, subject=self.copy, unasked=float(self.looks))
+            return broken(FOLLOWS, self._claim, words, subject=self.copy, unasked=float(self.looks))
         asked = self.looks - self.unasked  # optimizers may take turns, and one of their steps not ask it
         if asked < 2 or self.calls < asked or (way < _MOVED * size and not self.pulled):
             return None
         numbers = {"moved": gone, "network_moved": way, "looks": float(self.looks)}
-        multiple = multiple_of(self.first_copy, copy)
-        if self.looks >= _LATE and multiple is not None and multiple_of(self.first_network, network) is None:
-            claim = _CLAIM.format(copy=self.copy, network=self.network)
-            words = f"each weight of {self.copy} has become {multiple:.3g} times what it was at first"
-            return broken(FOLLOWS, claim, words, subject=self.copy, astray=multiple, **numbers)
-        return self._told(gone, way, numbers)
+        multiple = multiple_of(self.first_copy, copy) if multiple_of(self.first_network, network) is None else None
+        return self._told(gone, way, multiple, numbers)
 
     def at_the_end(self, copy: torch.Tensor, network: torch.Tensor, steps: int) -> CheckResult | None:
         """Return that a copy has not moved until the training's end, or is an average that has hardly done so.
@@ -140,10 +135,10 @@ class CopyHistory:
         """
         gone = float((copy - self.first_copy).norm())
         way = float((network - self.first_network).norm())
-        claim = _CLAIM.format(copy=self.copy, network=self.network)
+        claim = self._claim
         if 0.0 < gone < _HARDLY_AT_ALL * way and self.unasked == self.looks and steps >= _LONG:
             words = f"{self.copy}, the average of {self.network}, has gone {gone / way:.1%} of its way in {steps} steps"
-            return broken(FOLLOWS, claim, words, subject=self.copy, hardly=gone / way, ended=1.0)
+            return broken(FOLLOWS, claim, words, subject=self.copy, averaged=gone / way, ended=1.0)
         is_used = self.calls > 0 and self.calls == self.looks - self.unasked
         if gone > 0.0 or self.pulled or not is_used or steps < _LONG or way < _MOVED * float(self.first_network.norm()):
             return None
@@ -151,8 +146,15 @@ class CopyHistory:
         numbers = {"never": 1.0, "ended": 1.0, "moved": gone, "network_moved": way}
         return broken(FOLLOWS, claim, words, subject=self.copy, **numbers)
 
-    def _told(self, gone: float, way: float, numbers: dict[str, float]) -> CheckResult | None:
-        claim = _CLAIM.format(copy=self.copy, network=self.network)
+    @property
+    def _claim(self) -> str:
+        return _CLAIM.format(copy=self.copy, network=self.network)
+
+    def _told(self, gone: float, way: float, multiple: float | None, numbers: dict[str, float]) -> CheckResult | None:
+        claim = self._claim
+        if self.looks >= _LATE and multiple is not None:
+            words = f"each weight of {self.copy} has become {multiple:.3g} times what it was at first"
+            return broken(FOLLOWS, claim, words, subject=self.copy, astray=multiple, **numbers)
         if len(self.pulled) > 1:
             words = (
                 f"between two steps {self.network} was moved by {self.pulled[-1]:.3g} of the way to {self.copy}, its "

@@ -4,14 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from .check_result import CheckResult, broken, held
-from .program_text.names import words_of
+from .program_text.names import EVALUATION, TRAINING, words_of
 
 NUMBERS: Final = "names_have_one_number"
 _CLAIM = "words and classes have the same numbers in the data of the training and of the evaluation"
-_TRAINING: Final = frozenset({"train", "training", "trn", "tr"})
-_EVALUATION: Final = frozenset(
-    {"test", "testing", "tst", "te", "val", "valid", "validation", "dev", "eval", "evaluation"}
-)
 #: Words of lists of names that are numbered by their places; others hold files or captions.
 _LISTS: Final = frozenset({"classes", "categories", "itos", "vocab", "vocabulary", "idx2word", "id2word", "id2label"})
 #: Names that both must have, how deep an object is looked into, and entries that are compared. Our choice.
@@ -55,7 +51,7 @@ def names_have_one_number(variables: Mapping[str, object]) -> CheckResult | None
 
 def is_of_a_split(name: str) -> bool:
     """Return whether the name of a variable says that it belongs to the training or to the evaluation."""
-    return bool(words_of(name) & (_TRAINING | _EVALUATION))
+    return bool(words_of(name) & (TRAINING | EVALUATION))
 
 
 def _path(name: str, where: str) -> str:
@@ -67,12 +63,12 @@ def _twins(variables: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     known: dict[tuple[frozenset[str], type], str] = {}
     for name, value in variables.items():
         words = words_of(name)
-        if words & _TRAINING and not words & _EVALUATION:
-            known[frozenset(words - _TRAINING), type(value)] = name
+        if words & TRAINING and not words & EVALUATION:
+            known[frozenset(words - TRAINING), type(value)] = name
     for name, value in variables.items():
         words = words_of(name)
-        twin = known.get((frozenset(words - _EVALUATION), type(value)))
-        if twin is not None and words & _EVALUATION and value is not variables[twin]:
+        twin = known.get((frozenset(words - EVALUATION), type(value)))
+        if twin is not None and words & EVALUATION and value is not variables[twin]:
             yield twin, name
 
 

@@ -55,12 +55,13 @@ def _numbers_tried(probe: ModelProbe, name: str, tensor: Tensor, words: str) -> 
     found: list[CheckResult | None] = []
     if tensor.shape[axis] > 1:
         unused = _without_effect(slopes, axis)
-        found.append(_tried(probe, name, tensor, axis, unused, f"the output depends on every column of {words}"))
+        claim = f"the output depends on every column of {words}"
+        found.append(_tried(probe, name, tensor, axis, unused, COLUMNS, claim))
     if tensor.dim() == 3 and tensor.shape[1] >= _SHORTEST:
         unused = _without_effect(slopes, _POSITION_AXIS)
         claim = f"the output depends on more than half of the positions of {words}"
         if 2 * len(unused) >= tensor.shape[1]:
-            found.append(_tried(probe, name, tensor, _POSITION_AXIS, unused, claim))
+            found.append(_tried(probe, name, tensor, _POSITION_AXIS, unused, POSITIONS, claim))
         else:
             found.append(held(POSITIONS, claim, subject=name))
     return found
@@ -73,10 +74,10 @@ def _without_effect(slopes: Tensor, axis: int) -> list[int]:
 
 
 def _tried(
-    probe: ModelProbe, name: str, tensor: Tensor, axis: int, unused: Sequence[int], claim: str
+    probe: ModelProbe, name: str, tensor: Tensor, axis: int, unused: Sequence[int], check: str, claim: str
 ) -> CheckResult | None:
     """Exchange what seems unused among the samples; None where the samples have the same there."""
-    check, kind = (POSITIONS, "position") if axis == _POSITION_AXIS and tensor.dim() == 3 else (COLUMNS, "column")
+    kind = "position" if check == POSITIONS else "column"
     moved = _exchanged(tensor, axis, unused)
     differs = (moved != tensor).movedim(axis, 0).reshape(tensor.shape[axis], -1).any(1)
     found = [place for place in unused if bool(differs[place])]

@@ -24,6 +24,11 @@ _PURPOSES: Final[Mapping[Purpose, frozenset[str]]] = {
         }
     ),
 }  # fmt: skip
+#: Words of what belongs to the training, and to its evaluation.
+TRAINING: Final = frozenset({"train", "training", "trn", "tr"})
+EVALUATION: Final = frozenset(
+    {"test", "testing", "tst", "te", "val", "valid", "validation", "dev", "eval", "evaluation"}
+)
 #: Words of counters: `updates_done` is no end of an episode.
 _COUNTS: Final = frozenset({"n", "num", "count", "counts", "steps", "updates", "episodes", "epochs", "total"})
 #: Words for the parts of a transition, and how many others one has.

@@ -6,13 +6,10 @@ from typing import Final
 
 from ..bindings import Function, called, names_given, parameters_of
 from ..expressions import calls_in, words_in
-from ..names import words_of
+from ..names import EVALUATION, TRAINING, words_of
 from .pattern import Found, Pattern
 
-_TRAINING: Final = frozenset({"train", "training", "trn", "tr"})
-_OTHERS: Final = frozenset(
-    {"test", "testing", "tst", "te", "val", "valid", "validation", "dev", "eval", "evaluation", "heldout"}
-)
+_OTHERS: Final = EVALUATION | {"heldout"}
 #: Words of what gives names numbers, or columns a meaning of their own; another scale alone would hardly matter.
 _NUMBERING: Final = frozenset(
     {
@@ -94,7 +91,7 @@ def _split_of(node: ast.expr) -> str:
     """Return which data an expression names: `training`, `others`, or neither."""
     words = set[str]().union(*(words_of(one.id) for one in ast.walk(node) if isinstance(one, ast.Name)))
     words |= set[str]().union(*(words_of(one.attr) for one in ast.walk(node) if isinstance(one, ast.Attribute)))
-    is_training, is_other = bool(words & _TRAINING), bool(words & _OTHERS)
+    is_training, is_other = bool(words & TRAINING), bool(words & _OTHERS)
     return "training" if is_training and not is_other else "others" if is_other and not is_training else ""
 
 
