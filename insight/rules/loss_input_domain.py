@@ -9,73 +9,11 @@ from ...storage import ROOT_SITE, Event, Finding, Json, Severity
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..event_fields import number
 from ..indicators.executable_checks import at_two_occasions, refutation, refuted, refuted_twice, refuting_event
+from ..indicators.loss_domains import WRONG, domain_of_input, is_beyond, is_certain, words_of
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-#: Further steps in which an uncertain domain must hold, if the operation that made the values is unknown: a fresh
-#: network may put out similar values by chance.
-_WAITED = 3
-#: Operations whose output always lies between 0 and 1.
-_SQUASHING = ("sigmoid", "softmax", "hardsigmoid", "clamp", "clip")
-_SOFTMAX_TWICE = (
-    "the softmax is applied twice: gradients shrink and the loss cannot fall below that of a probability of one, "
-    "log(1 + (columns - 1) / e)"
-)
-
-#: (loss, domain): (what is wrong, what to do, whether one sample proves it).
-_WRONG: dict[tuple[str, str], tuple[str, str, bool]] = {
-    ("cross_entropy", "probabilities"): (
-        _SOFTMAX_TWICE,
-        "give cross_entropy the logits; or take their log_softmax and use nll_loss",
-        True,
-    ),
-    ("nll_loss", "logits"): (
-        "the loss then has no lower bound, so it can fall without the model learning anything",
-        "give nll_loss the log_softmax of the logits, or the logits to cross_entropy",
-        True,
-    ),
-    ("nll_loss", "probabilities"): (
-        "the loss is then minus the probability, not minus its logarithm",
-        "give nll_loss the log_softmax of the logits instead of their softmax",
-        True,
-    ),
-    ("kl_div", "probabilities"): (
-        "it expects log-probabilities",
-        "give kl_div the log_softmax of the logits instead of their softmax",
-        True,
-    ),
-    ("kl_div", "logits"): (
-        "it expects log-probabilities, and these values are not normalised",
-        "give kl_div the log_softmax of the logits",
-        True,
-    ),
-    ("ctc_loss", "probabilities"): (
-        "it expects log-probabilities",
-        "give ctc_loss the log_softmax of the logits over the classes instead of their softmax",
-        True,
-    ),
-    ("ctc_loss", "logits"): (
-        "it expects log-probabilities over the last axis, and these values are not normalised along it",
-        "give ctc_loss the log_softmax of the logits over the last axis, the classes",
-        True,
-    ),
-    ("binary_cross_entropy", "logits"): (
-        "it expects probabilities between 0 and 1",
-        "use binary_cross_entropy_with_logits, or take the sigmoid before",
-        True,
-    ),
-    ("binary_cross_entropy_with_logits", "unit_interval"): (
-        "the sigmoid is applied twice: the prediction cannot leave the range from 0.5 to 0.73",
-        "give binary_cross_entropy_with_logits the logits, without a sigmoid before it",
-        False,
-    ),
-    ("binary_cross_entropy_with_logits", "probabilities"): (
-        "a sigmoid is applied to probabilities that already sum to one",
-        "give binary_cross_entropy_with_logits the logits, without a softmax before it",
-        True,
-    ),
-}
 _SHARES = ("probabilities between 0 and 1", "divide pictures by 255, and give classes as 0 and 1 or one-hot")
 #: What each loss expects as targets, and what to do about others.
 _TARGETS: Final[dict[str, tuple[str, str]]] = {
@@ -105,6 +43,11 @@ def _made_by(operation: str) -> Event:
     return replace(event, data={**event.data, "made_by": operation})
 
 
+def _of_counts(made_by: str, low: float, **options: Json) -> Event:
+    event = _given(0, "poisson_nll_loss", "logits", low, 3.0)
+    return replace(event, data={**event.data, "made_by": made_by, "options": options})
+
+
 def _compared(*shapes: list[Json]) -> Event:
     event = _given(0, "mse_loss", "logits")
     return replace(event, data={**event.data, "shapes": list(shapes)})
@@ -121,8 +64,8 @@ class _LossInputDomainState:
 
 def _skip_window(lookahead: Lookahead, memory: _LossInputDomainState) -> SkipWindow | None:
     """Skip records while no loss has an input that may still prove wrong."""
-    pairs = ((loss, str(event.data.get("domain"))) for loss, event in memory.given.items())
-    return lookahead.whole if all(pair not in _WRONG or pair in memory.reported for pair in pairs) else None
+    pairs = ((loss, domain_of_input(event)) for loss, event in memory.given.items())
+    return lookahead.whole if all(pair not in WRONG or pair in memory.reported for pair in pairs) else None
 
 
 _PAIRS = "loss_compares_pairs_once"
@@ -187,6 +130,8 @@ _PAIRED = refuting_event(_PAIRS, "predictions of shape (32, 1) give (32, 32)", s
         Recording(structure=_MODEL, events=(_given(0, "binary_cross_entropy_with_logits", "unit_interval"),), steps=6),
         Recording(structure=_MODEL, events=(_given(2, "kl_div", "probabilities"),), steps=3),
         Recording(structure=_MODEL, events=(_made_by("sigmoid"),)),
+        Recording(structure=_MODEL, events=(_of_counts("softplus", 0.1),)),
+        Recording(structure=_MODEL, events=(_of_counts("addmm", -0.1, log_input=False),)),
         # a column beside a row: each is compared with all, in a loss function or in the loop's own arithmetic
         Recording(structure=_MODEL, events=(_PAIRED,)),
         Recording(structure=_MODEL, events=(_OVER_THE_BATCH,)),
@@ -226,6 +171,9 @@ _PAIRED = refuting_event(_PAIRS, "predictions of shape (32, 1) give (32, 32)", s
         Recording(structure=_MODEL, events=(_compared([32, 1], [32, 1]),)),
         # one wanted value for all, and one for each place
         Recording(structure=_MODEL, events=(_compared([32, 4], []), _compared([32, 4], [1, 4]))),
+        # rates that are said to be rates, and logarithms of rates that happen to be positive
+        Recording(structure=_MODEL, events=(_of_counts("softplus", 0.1, log_input=False),), steps=9),
+        Recording(structure=_MODEL, events=(_of_counts("addmm", 0.1),), steps=9),
         # outputs of a fresh layer, near its bias
         Recording(structure=_MODEL, events=(_made_by("addmm"),), steps=9),
     ),
@@ -236,7 +184,8 @@ def check(context: StepContext, memory: _LossInputDomainState) -> Iterator[Findi
     The probe looks at a few rows of the input. Rows that sum to one within rounding are probabilities; rows whose
     exponentials do are log-probabilities. No network produces such logits by chance. Values between 0 and 1 are less
     certain: the rule fires if a sigmoid made them, or, if the operation is unknown, if they stay there for three
-    further steps. `cross_entropy` of log-probabilities equals that of logits and is not reported.
+    further steps. `cross_entropy` of log-probabilities equals that of logits and is not reported. A Poisson likelihood
+    takes the exponential of what it is given unless it is told otherwise: then values of a softplus are wrong.
 
     Losses that compare element by element are checked for shapes that broadcast along each other. Then every prediction
     is compared with every target, and the best that the model can learn is their mean. A target that alone is broadcast
@@ -265,13 +214,13 @@ def check(context: StepContext, memory: _LossInputDomainState) -> Iterator[Findi
     for event in context.events("loss_input"):
         memory.given[str(event.data.get("loss"))] = event
     for loss, event in memory.given.items():
-        domain = str(event.data.get("domain"))
-        wrong = _WRONG.get((loss, domain))
+        domain = domain_of_input(event)
+        wrong = WRONG.get((loss, domain))
         if (
             wrong is None
-            or not _is_beyond(loss, domain, event)
+            or not is_beyond(loss, domain, event)
             or (loss, domain) in memory.reported
-            or not _is_certain(event, wrong[2], context.step - event.step)
+            or not is_certain(event, wrong[2], context.step - event.step)
         ):
             continue
         memory.reported.add((loss, domain))
@@ -282,7 +231,7 @@ def check(context: StepContext, memory: _LossInputDomainState) -> Iterator[Findi
             numbers,
             first_step=event.step,
             position=0,
-            explanation=f"{loss} is given {_WORDS[domain]}, from {numbers.get('min', 0):.4g} to "
+            explanation=f"{loss} is given {words_of(domain, event)}, from {numbers.get('min', 0):.4g} to "
             f"{numbers.get('max', 0):.4g}; {wrong[0]}",
             advice=wrong[1],
             confidence=0.95,
@@ -314,14 +263,6 @@ def _asked(context: StepContext, memory: _LossInputDomainState) -> Iterator[Find
 def _is_of_logarithms(event: Event) -> bool:
     options = event.data.get("options")
     return isinstance(options, dict) and bool(options.get("log_target"))
-
-
-def _is_beyond(loss: str, domain: str, event: Event) -> bool:
-    """Return whether a value lies outside the domain: a probability may round to exactly 0 or 1."""
-    if domain != "logits" or loss not in ("binary_cross_entropy", "nll_loss"):
-        return True
-    is_above = number(event, "max") > (1.0 if loss == "binary_cross_entropy" else 0.0)
-    return is_above or (loss == "binary_cross_entropy" and number(event, "min") < 0.0)
 
 
 def _stretched(context: StepContext, memory: _LossInputDomainState) -> Iterator[Finding]:
@@ -405,15 +346,4 @@ def _stretch_each_other(first: tuple[int, ...], second: tuple[int, ...]) -> bool
     return any(a > b == 1 for a, b in pairs) and any(b > a == 1 for a, b in pairs)
 
 
-def _is_certain(event: Event, is_proof: bool, waited: int) -> bool:
-    """Return whether the domain is certain: by one sample, by the operation that made it, or after enough steps."""
-    made_by = event.data.get("made_by")
-    return is_proof or (made_by in _SQUASHING if made_by else waited >= _WAITED)
-
-
 _NUMBERS = ("min", "max", "row_sum_min", "row_sum_max", "columns", "values")
-_WORDS = {
-    "probabilities": "probabilities (rows that sum to one)",
-    "logits": "values that are neither probabilities nor log-probabilities",
-    "unit_interval": "values strictly between 0 and 1 in every sample so far",
-}

@@ -7,6 +7,7 @@ from math import isfinite
 from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo
 from ..context.step_context import Excess, Lookahead, SkipWindow, StepContext
 from ..event_fields import NAN, as_number, items, number, numbers, words
+from ..indicators.executable_checks import refutation, refuted, refuting_event
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, rule
 
@@ -20,6 +21,7 @@ _TOGETHER = 3
 _MIDST, _ANEW, _WORSE = 20, 0.5, 1.2
 #: Steps after wrong optimizer state in which parameters may move too far because of it.
 _QUIET = 20
+_LOADED = "something_is_loaded"
 
 
 def _seam(**changed: Json) -> Event:
@@ -93,7 +95,7 @@ def _remember(lookahead: Lookahead, records: int, memory: _ResumeMismatchState) 
 
 @rule(
     "resume-mismatch",
-    needs=("event/resume_seam", "event/weights_written", "update"),
+    needs=("event/resume_seam", "event/weights_written", "event/check", "update"),
     phase=CONFIGURATION,
     skip_window=_skip_window,
     memory=_ResumeMismatchState,
@@ -105,6 +107,8 @@ def _remember(lookahead: Lookahead, records: int, memory: _ResumeMismatchState) 
         Recording(structure=_MODEL, events=(_seam(learning_rates=[0.01]),)),
         # an old checkpoint is loaded in the middle of the run
         _rewritten(0.001, 0.001, 0.4, 0.001),
+        # no name of the checkpoint fits
+        Recording(structure=_MODEL, events=(refuting_event(_LOADED, "none of 4 tensors was loaded", given=4.0),)),
         # a block is made anew between two steps
         _written_at(30, (*[1.0] * 30, *[1.6] * 5), changes=1.2),
     ),
@@ -133,7 +137,20 @@ def check(context: StepContext, memory: _ResumeMismatchState) -> Iterator[Findin
     optimizer can move anything, or are written anew between two steps and the loss is larger for it: a checkpoint was
     loaded, or a part of the model was initialised again. Save and load
     model, optimizer, schedule, scaler and generators together.
+
+    A network that was given a state and found none of its names in it has loaded nothing; of scripts under
+    `mindscope run`, that is heard.
     """
+    for event in refuted(context, _LOADED):
+        yield refutation(
+            context,
+            event,
+            consequence="the network keeps the weights that it was made with, and strict=False hides it",
+            advice="make the names equal, as by removing a prefix such as 'module.', and leave strict=False out",
+            metric="",
+            severity="warning",
+            confidence=0.95,
+        )
     yield from _written(context, memory)
     yield from _written_between(context, memory)
     for event in context.events("resume_seam"):

@@ -259,7 +259,7 @@ class TorchFacts:
             shapes = tuple(tuple(given.shape) for given in (input_, target) if isinstance(given, torch.Tensor))
             plain: dict[str, Json] = {
                 key: value
-                for key in ("reduction", "label_smoothing", "log_target")
+                for key in ("reduction", "label_smoothing", "log_target", "log_input")
                 if _is_plain(value := options.get(key))
             }
             if is_away:

@@ -348,16 +348,21 @@ def _safely(report_call: Callable[..., None], *arguments: object, **options: obj
             listener.guard.failed(error)
 
 
-#: Arguments of `ctc_loss` behind the targets, which torch's own module gives by position.
-_OF_CTC = ("input_lengths", "target_lengths", "blank", "reduction", "zero_infinity")
+#: Arguments behind the targets that may be given by position, as torch's own module of `ctc_loss` does.
+_FURTHER: Final[dict[str, tuple[str, ...]]] = {
+    "ctc_loss": ("input_lengths", "target_lengths", "blank", "reduction", "zero_infinity"),
+    "poisson_nll_loss": ("log_input",),
+}
 
 
 def _report_loss(name: str) -> Callable[..., None]:
+    further = _FURTHER.get(name, ())
+
     def loss_called(*arguments: object, **options: object) -> None:
         values = list(arguments[:2])
         input_ = values[0] if values else options.get("input")
         target = values[1] if len(values) > 1 else options.get("target")
-        named = options if name != "ctc_loss" else {**dict(zip(_OF_CTC, arguments[2:], strict=False)), **options}
+        named = {**dict(zip(further, arguments[2:], strict=False)), **options} if further else options
         report(_awake_calls, "loss_called", name, input_, target, named)
 
     return loss_called

@@ -18,6 +18,7 @@ from ...guard import Guard
 from ...recording.recorder import Recorder
 from .process_objects import objects_of
 from .torch_hooks import Hook
+from .torch_loaded_states import of_which_nothing_was_loaded
 from .torch_networks import Program, names_of, outermost, parameter_ids
 from .torch_sites import takes_hooks
 
@@ -75,6 +76,7 @@ class RestingNetworks:
         """Yield what the looks so far tell."""
         for each in (*(self._pairs or ()), *self._others):
             yield from each.look()
+        yield from of_which_nothing_was_loaded(lambda network: names_of([network], self._modules)[id(network)])
 
     def training_ends(self, recorder: Recorder, occasion: int, error: BaseException | None) -> None:
         """Record what is known of the copies as a training ends that does not fail."""
