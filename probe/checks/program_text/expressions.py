@@ -62,6 +62,19 @@ def terms(node: ast.expr, sign: int = 1) -> Iterator[tuple[ast.expr, int]]:
         yield node, sign
 
 
+def factors(node: ast.expr) -> tuple[list[ast.expr], int]:
+    """Return the factors of a product that are no numbers, and the sign of the others together."""
+    node = inner(node)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        found, sign = factors(node.operand)
+        return found, -sign
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        (left, first), (right, second) = factors(node.left), factors(node.right)
+        return left + right, first * second
+    number = _number(node)
+    return ([node], 1) if number is None else ([], 1 if number >= 0 else -1)
+
+
 def calls_in(node: ast.AST, *names: str) -> Iterator[ast.Call]:
     """Yield the calls of functions or methods of these names."""
     for one in ast.walk(node):

@@ -14,6 +14,18 @@ PAIRS = {
     "ratio, as a method": ("ratio = (b.old_logprob - logprob).exp()", "ratio = (logprob - b.old_logprob).exp()"),
     "surrogate": ("loss = -torch.max(surr1, surr2).mean()", "loss = -torch.min(surr1, surr2).mean()"),
     "twin critics": ("target_q = torch.max(q1_next, q2_next)", "target_q = torch.min(q1_next, q2_next)"),
+    "temperature": (
+        "alpha_loss = (self.log_alpha * (logp + self.target_entropy).detach()).mean()",
+        "alpha_loss = -(self.log_alpha * (logp + self.target_entropy).detach()).mean()",
+    ),
+    "temperature, inside": (
+        "alpha_loss = (log_alpha.exp() * (log_prob.detach() + target_entropy)).mean()",
+        "alpha_loss = (log_alpha.exp() * (-log_prob - target_entropy).detach()).mean()",
+    ),
+    "temperature, by entropy": (
+        "temperature_loss = alpha * (target_entropy - entropy)",
+        "temperature_loss = alpha * (entropy - target_entropy)",
+    ),
     "ranking": ("loss = -F.logsigmoid(neg - pos).mean()", "loss = -F.logsigmoid(pos - neg).mean()"),
     "ranking by softplus": (
         "loss = F.softplus(pos_score - neg_score).mean()",

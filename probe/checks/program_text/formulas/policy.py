@@ -9,6 +9,7 @@ from ..expressions import (
     DIGITS,
     assignments,
     calls_in,
+    factors,
     find,
     inner,
     is_difference,
@@ -23,6 +24,7 @@ from .pattern import Found, Pattern
 _OLD: Final = frozenset({"old", "behavior", "behaviour", "prev"})
 _LOG: Final = frozenset({"log", "logp", "logprob", "logprobs", "logps", "lp", "logpi", "prob", "probs"})
 _DISCOUNTS: Final = frozenset({"gamma", "discount", "lam"})
+_TEMPERATURES: Final = frozenset({"alpha", "temperature", "temp"})
 _RUNNING: Final = frozenset({"trace", "traces", "eligibility", "rms", "normalizer"})
 
 
@@ -102,6 +104,29 @@ def _past_rewards(tree: ast.AST) -> Iterator[Found]:
             return
 
 
+def _temperature(tree: ast.AST) -> Iterator[Found]:
+    """The temperature rises where the entropy is below its target (Haarnoja et al. 2018, arXiv:1812.05905, eq. 18)."""
+    for name, value, line in assignments(tree):
+        parts, sign = factors(value)
+        if "loss" not in words_of(name) or not any(words_in(one) & _TEMPERATURES for one in parts):
+            continue
+        for gap in parts:
+            signs = {kind: sign * its for term, its in terms(gap) if (kind := _entropy_kind(words_in(term)))}
+            likelihood, entropy, target = (signs.get(kind, 0) for kind in ("likelihood", "entropy", "target"))
+            if target > 0 and (likelihood > 0 or entropy < 0):
+                words = f"{name} = {ast.unparse(value)} lowers the temperature where the entropy is too low"
+                yield "sign", words, line
+
+
+def _entropy_kind(words: set[str]) -> str:
+    """Return what a term of the gap between an entropy and its target is, by its words; empty for others."""
+    if words & {"target", "desired"}:
+        return "target" if words & {"entropy", "ent"} else ""
+    if words & {"entropy", "ent"}:
+        return "entropy"
+    return "likelihood" if words & _LOG else ""
+
+
 def _is_discounted(value: ast.expr, name: str) -> bool:
     """Return whether a value holds its own earlier one, times a discount."""
 
@@ -120,4 +145,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _twin_maximum,
     _forward_discount,
     _past_rewards,
+    _temperature,
 )
