@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FrameType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ...storage.code_places import OUR_FILES
 from ...storage.last_words import CollectiveCall, SiteUse
@@ -17,16 +17,19 @@ __all__ = ["CollectiveRing", "Slot"]
 
 #: Calls that are kept (our choice: several steps of a training with tens of collectives a step).
 _CAPACITY: Final = 256
-#: Lines that are counted; a training with more calls collectives from generated code.
+#: Lines that are counted, for each group; a training with more calls collectives from generated code.
 _MOST_SITES: Final = 512
-#: Names that are counted; beyond these the older half of those with a tag is forgotten, as tags may be new every step.
+#: Names that are counted. Beyond these, as beyond those lines, the older half of those with a tag is forgotten, as tags
+#: may be new every step.
 _MOST_NAMES: Final = 4096
+_TAG: Final = " tag "
 
 #: number, site, sizes, dtype, detail, step, state, began, ended
 Slot = list[Any]  # Any: unlike values in one list, which is the cheapest record that Python has
 _NUMBER, _SITE, _SIZES, _DTYPE, _DETAIL, _STEP, _STATE, _BEGAN, _ENDED = range(9)
 #: operation, group, code, line, calls, first step, last step
 _Site = list[Any]  # Any: as above
+_Key = TypeVar("_Key")
 
 
 class CollectiveRing:
@@ -93,6 +96,8 @@ class CollectiveRing:
         site = self._sites.get(key)
         if site is None:
             site = [*key, 0, step, step]
+            if len(self._sites) >= _MOST_SITES and _TAG in group:
+                _forget_older(self._sites, [known for known in self._sites if _TAG in known[1]])
             if len(self._sites) < _MOST_SITES:
                 self._sites[key] = site
         site[4] += 1
@@ -100,7 +105,7 @@ class CollectiveRing:
         number = self._counts.get(group, 0)
         self._counts[group] = number + 1
         if len(self._counts) > _MOST_NAMES:
-            self._forget_tags()
+            _forget_older(self._counts, [name for name in self._counts if _TAG in name])
         slot = [number, site, sizes, dtype, detail, step, "called", time.time(), 0.0]
         self._slots[self.begun % _CAPACITY] = slot
         self.begun += 1
@@ -143,11 +148,6 @@ class CollectiveRing:
         """Return the ranks of every group."""
         return dict(self._groups)
 
-    def _forget_tags(self) -> None:
-        tagged = [name for name in self._counts if " tag " in name]
-        for name in tagged[: max(len(tagged) // 2, 1)]:
-            del self._counts[name]
-
     def _user_line(self) -> tuple[CodeType | None, int]:
         """Return code and line of the innermost frame of the user."""
         frame: FrameType | None = sys._getframe(2)
@@ -161,6 +161,12 @@ class CollectiveRing:
                 return code, frame.f_lineno or 0
             frame = frame.f_back
         return None, 0
+
+
+def _forget_older(known: dict[_Key, Any], tagged: Sequence[_Key]) -> None:
+    """Forget the older half of these keys; they are ordered by age."""
+    for key in tagged[: max(len(tagged) // 2, 1)]:
+        del known[key]
 
 
 def _call(slot: Slot) -> CollectiveCall:

@@ -22,6 +22,7 @@ from .torch_hooks import is_traced
 from .torch_idle_optimizers import IdleOptimizers
 from .torch_kind import EarlyCalls
 from .torch_later import LaterTrainings
+from .torch_loaded_states import LoadedStates
 from .torch_networks import (
     KnownOptimizers,
     TrainedModel,
@@ -32,7 +33,6 @@ from .torch_networks import (
     trained_in_sight,
     trained_with,
 )
-from .torch_loaded_states import LoadedStates
 from .torch_patches import EarlyLosses, add_listener, remove_listener
 from .torch_raw_tensors import RawTensors, leaves_of, listed, names_of_loose, tensors_in
 
@@ -105,7 +105,8 @@ class TorchFinder:
         self._alone: dict[int, int] = {}  # the step at which each optimizer stepped last
         self._steps_alone = self._followed = 0
         self._looked_with: frozenset[int] = frozenset()
-        self._optimizers, self._early = KnownOptimizers(self.guard), (EarlyCalls(), EarlyLosses(self.guard), LoadedStates(self.guard))
+        self._optimizers = KnownOptimizers(self.guard)
+        self._early = (EarlyCalls(), EarlyLosses(self.guard), LoadedStates(self.guard))
         self._raw, self._idle = RawTensors(self._optimizers), IdleOptimizers()
         self._closures = register_optimizer_step_pre_hook(self._look_into_closure)
         self._handles = [

@@ -69,3 +69,15 @@ def test_the_ring_is_on_while_somebody_listens_and_keeps_no_listener_alive() -> 
     ring.switch_off(first)
     assert not ring.is_on
     assert ring.step() == 0
+
+
+def test_tags_that_are_new_in_every_step_leave_room_for_other_lines() -> None:
+    ring = CollectiveRing()
+    ring.end(ring.begin("all_reduce", "world"))
+    for tag in range(2000):
+        ring.end(ring.begin("send", f"0->1 tag {tag}"))
+    ring.end(ring.begin("barrier", "world"))
+    sites = ring.sites()
+    assert len(sites) <= 512
+    assert {site.operation: site.calls for site in sites if site.group == "world"} == {"all_reduce": 1, "barrier": 1}
+    assert max(int(site.group.rpartition(" ")[2]) for site in sites if site.operation == "send") == 1999
