@@ -181,6 +181,21 @@ def is_unread(symbol: symtable.Symbol, scope: symtable.SymbolTable) -> bool:
     return not any(one.is_free() or (is_top and one.is_global() and one.is_referenced()) for one in inside)
 
 
+def made_anew(name: str, body: Iterable[ast.stmt]) -> ast.Assign | None:
+    """Return the assignment that makes a new value of a name's last one, if nothing but such assignments reads it."""
+    nodes = [one for statement in body for one in ast.walk(statement)]
+    anew = [one for one in nodes if isinstance(one, ast.Assign) and _is_of(one.targets[0], name)]
+    inside = {id(part) for one in anew for part in ast.walk(one.value)}
+    reads = [one for one in nodes if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load)]
+    if not reads or any(id(one) not in inside for one in reads):
+        return None
+    return next(one for one in reversed(anew) if any(_is_of(part, name) for part in ast.walk(one.value)))
+
+
+def _is_of(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
 def called(node: ast.AST | None) -> str:
     """Return the last name of the function that a call calls; empty if it is no call, or the function has no name."""
     function = node.func if isinstance(node, ast.Call) else None

@@ -19,6 +19,7 @@ from .bindings import (
     is_interface,
     is_unread,
     lines_of,
+    made_anew,
     scopes_in,
 )
 from .module_places import NOWHERE, ModulePlaces
@@ -37,6 +38,8 @@ _ASIDE: Final = re.compile(r"eval|test|valid|predict|generat|sampl|infer|plot|sh
 _PARTIAL: Final = frozenset({"step", "reset", "split", "topk", "max", "min", "sort", "unique", "meshgrid"})
 #: Functions that are called for what they do, and give a loss for those who want it.
 _DOERS: Final = re.compile(r"train|epoch|step|fit|run|update|eval|test|valid")
+#: Functions that make a value fit for use.
+_NORMALISING: Final = frozenset({"softmax", "normalize", "masked_fill", "sigmoid", "dropout"})
 #: Methods by which a class answers to a framework.
 _HOOKS: Final = re.compile(r"^(reset_parameters|init_weights|on_\w+|configure_\w+|test_\w*)$")
 
@@ -118,12 +121,24 @@ def _of_functions(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadVal
         bindings = bindings_of(node.body)
         for symbol in scope.get_symbols():
             name = symbol.get_name()
+            if symbol.is_referenced() and symbol.is_local() and not _ASIDE.search(node.name):
+                yield from _normalised(file, node, name)
             if not is_unread(symbol, scope):
                 continue
             if not symbol.is_parameter():
                 yield from _told(file, node.name, name, bindings.get(name, []))
             elif is_given(node, name, reads) and (purpose := purpose_of(name)) is not None:
                 yield UnreadValue(name, purpose, node.name, file.path, node.lineno)
+
+
+def _normalised(file: _File, function: Function, name: str) -> Iterator[UnreadValue]:
+    """Yield a value that is normalised, or masked, and read by nothing afterwards."""
+    anew = None if name.startswith("_") else made_anew(name, function.body)
+    if anew is None:
+        return
+    is_divided = isinstance(anew.value, ast.BinOp) and isinstance(anew.value.op, ast.Div)
+    if is_divided or called(anew.value) in _NORMALISING:
+        yield UnreadValue(name, "weight", function.name, file.path, anew.lineno)
 
 
 def _of_the_top(file: _File, reads: Reads, *, is_alone: bool) -> Iterator[UnreadValue]:

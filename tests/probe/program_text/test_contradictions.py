@@ -14,6 +14,18 @@ PAIRS = {
     "ratio, as a method": ("ratio = (b.old_logprob - logprob).exp()", "ratio = (logprob - b.old_logprob).exp()"),
     "surrogate": ("loss = -torch.max(surr1, surr2).mean()", "loss = -torch.min(surr1, surr2).mean()"),
     "twin critics": ("target_q = torch.max(q1_next, q2_next)", "target_q = torch.min(q1_next, q2_next)"),
+    "reversed gradients": (
+        "class GradReverse(Function):\n    def forward(ctx, x, a):\n        ctx.a = a\n        return x.view_as(x)\n"
+        "    def backward(ctx, g):\n        return ctx.a * g, None\n",
+        "class GradReverse(Function):\n    def forward(ctx, x, a):\n        ctx.a = a\n        return x.view_as(x)\n"
+        "    def backward(ctx, g):\n        return g.neg() * ctx.a, None\n",
+    ),
+    "reversed gradients, turned by who asks": (
+        "class GRL(Function):\n    def forward(ctx, x, a):\n        return x\n"
+        "    def backward(ctx, g):\n        return ctx.a * g, None\ny = GRL.apply(x, 1.0)\n",
+        "class GRL(Function):\n    def forward(ctx, x, a):\n        return x\n"
+        "    def backward(ctx, g):\n        return ctx.a * g, None\ny = GRL.apply(x, -1.0)\n",
+    ),
     "temperature": (
         "alpha_loss = (self.log_alpha * (logp + self.target_entropy).detach()).mean()",
         "alpha_loss = -(self.log_alpha * (logp + self.target_entropy).detach()).mean()",

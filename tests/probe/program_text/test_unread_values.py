@@ -14,7 +14,14 @@ def _names(*texts, script="0.py"):
     return [one.name for one in unread_values(sources, script=script)]
 
 
+ROUTED = """
+def forward(self, x):
+    top_w, top_i = self.router(x).softmax(-1).topk(2)
+    top_w = top_w / top_w.sum(-1, keepdim=True)
+    {rest}
+"""
 UNREAD = {
+    "weights of experts": (ROUTED.format(rest="return self.mean(x, top_i)"), "top_w"),
     "a mask that a function takes": ("def loss(p, y, mask):\n    return (p - y).mean()\n", "mask"),
     "the end of a transition": ("def learn(b):\n    s, s2, a, r, d = b.sample()\n    return s, a, r, s2\n", "d"),
     "the end, at the top": (
@@ -67,6 +74,10 @@ def test_what_nothing_reads_is_told(name):
         "def attend(x):\n    y, weights = attention(x)\n    return y\n",
         "def run():\n    train_loss = train_epoch()\n    return 1\n",
         "def backward(ctx, mask):\n    return ctx\n",
+        ROUTED.format(rest="return self.mean(x, top_i, top_w)"),
+        ROUTED.format(rest="return [self.mean(x, top_i, w) for w in top_w]"),
+        "def batches(data, d):\n    for x, y in data:\n        x, y = x.to(d), y.to(d)\n        yield x\n",
+        "def report(x):\n    n = 1\n    n = n + 1\n    return x\n",
         "class Base:\n    def loss(self, mask):\n        raise NotImplementedError\n",
         "LR = 0.1\nexec('print(LR)')\n",
         "p = ArgumentParser()\np.add_argument('--gamma')\nprint(vars(p.parse_args()))\n",

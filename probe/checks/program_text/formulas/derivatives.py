@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import LOOPS, Function, called, names_given, pairs_of
-from ..expressions import assignments, is_name
+from ..expressions import assignments, calls_in, is_name
+from ..names import words_of
 from .pattern import Found, Pattern
 
 #: A name that says what is differentiated by what: `u_x`, `du_dx`, `d2u_dx2`, `u_xx`, `dudt`.
@@ -16,6 +17,9 @@ _NAMED: Final = re.compile(r"^(?:d2?)?(?P<of>[a-z]\w*?)_?(?:d|_)(?P<by>[a-z])(?:
 #: A name of a second derivative: `u_xx`.
 _TWICE: Final = re.compile(r"^(?:(?P<of>[a-z]+)_(?P<by>[a-z])(?P=by))$")
 _GRADIENTS: Final = ("grad", "gradient", "derivative", "gradients")
+_REVERSALS: Final = frozenset({"reverse", "reversal", "reversed", "rev", "grl", "revgrad"})
+#: Calls by which a layer reverses what it is given, and no gradient.
+_TURNS: Final = ("flip", "flipud", "fliplr", "roll", "index_select", "gather")
 _TIMES: Final = frozenset({"t", "time", "t0", "tau"})
 
 
@@ -37,6 +41,32 @@ def _first_for_second(tree: ast.AST) -> Iterator[Found]:
             continue
         if is_name(call.args[0], found["of"]) and is_name(call.args[1], found["by"]):
             yield "formula", f"{name} is the first derivative of {found['of']}: {ast.unparse(call)}", line
+
+
+def _unreversed(tree: ast.AST) -> Iterator[Found]:
+    """A layer that reverses gradients turns their sign (Ganin et al. 2016, arXiv:1505.07818, equation 14)."""
+    turned = {ast.unparse(call.func).removesuffix(".apply") for call in _turned_calls(tree)}
+    for node in ast.walk(tree):
+        is_reversal = isinstance(node, ast.ClassDef) and bool(words_of(node.name) & _REVERSALS)
+        if not isinstance(node, ast.ClassDef) or not is_reversal or node.name in turned:
+            continue
+        passes = {one.name: one for one in node.body if isinstance(one, Function)}
+        backward, forward = passes.get("backward"), passes.get("forward")
+        if backward is None or forward is None or next(calls_in(forward, *_TURNS), None) is not None:
+            continue
+        signs = [one for one in ast.walk(backward) if isinstance(one, ast.USub | ast.Sub)]
+        if not signs and next(calls_in(backward, "neg", "neg_", "negative"), None) is None:
+            returned = [one for one in ast.walk(backward) if isinstance(one, ast.Return) and one.value is not None]
+            if returned:
+                words = f"{node.name} passes gradients on with their sign: {ast.unparse(returned[-1])}"
+                yield "sign", words, returned[-1].lineno
+
+
+def _turned_calls(tree: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls of `apply` that are given something negative."""
+    for call in calls_in(tree, "apply"):
+        if isinstance(call.func, ast.Attribute) and any(isinstance(part, ast.USub) for part in ast.walk(call)):
+            yield call
 
 
 def _standing_time(tree: ast.AST) -> Iterator[Found]:
@@ -118,4 +148,4 @@ def _number(node: ast.expr) -> int | None:
 
 
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_other_variable, _first_for_second, _standing_time)
+PATTERNS: Final[tuple[Pattern, ...]] = (_other_variable, _first_for_second, _standing_time, _unreversed)
