@@ -26,6 +26,20 @@ PAIRS = {
         "class GRL(Function):\n    def forward(ctx, x, a):\n        return x\n"
         "    def backward(ctx, g):\n        return ctx.a * g, None\ny = GRL.apply(x, -1.0)\n",
     ),
+    "hazard of the censored": (
+        "def nll(event, log_hazard, cum_hazard):\n    return -(event * (log_hazard - cum_hazard)).mean()",
+        "def nll(event, log_hazard, cum_hazard):\n    return -(event * log_hazard - cum_hazard).mean()",
+    ),
+    "listwise ranking": (
+        "def list_mle(s, rel):\n    s = s.gather(1, rel.argsort(dim=1, descending=True))\n"
+        "    return (s.logcumsumexp(1) - s).mean()",
+        "def list_mle(s, rel):\n    s = s.gather(1, rel.argsort(dim=1, descending=True))\n"
+        "    return (s.flip(1).logcumsumexp(1).flip(1) - s).mean()",
+    ),
+    "covariates of the future": (
+        "def item(self, i, mid):\n    past = self.cov[i:mid]\n    future_cov = self.cov[i:i + H]\n",
+        "def item(self, i, mid):\n    past = self.cov[i:mid]\n    future_cov = self.cov[mid:mid + H]\n",
+    ),
     "temperature": (
         "alpha_loss = (self.log_alpha * (logp + self.target_entropy).detach()).mean()",
         "alpha_loss = -(self.log_alpha * (logp + self.target_entropy).detach()).mean()",

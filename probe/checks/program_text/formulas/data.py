@@ -19,6 +19,9 @@ _SIDES: Final = ({"left"}, {"right"})
 #: Dimensions that are the last one.
 _LAST: Final = frozenset({"-1", "[-1]", "(-1,)", "[3]", "(3,)"})
 
+#: Words of windows that lie before, and behind, the time of a forecast.
+_PAST: Final = frozenset({"past", "history", "hist", "lookback", "context", "encoder"})
+_FUTURE: Final = frozenset({"future", "fut", "upcoming"})
 #: Names of places along an axis of a picture: `x`, `gy`, `cell_x`, `y0`.
 _AXIS: Final = re.compile(r"^(?:[a-z]+_)?[a-z]?(?P<axis>[xy])\d?$")
 
@@ -132,6 +135,26 @@ def _turned_axes(tree: ast.AST) -> Iterator[Found]:
             yield "formula", words, one.lineno
 
 
+def _future_of_the_past(tree: ast.AST) -> Iterator[Found]:
+    """What is known of the future is cut out of a series where the future begins, behind the past."""
+    for function in ast.walk(tree):
+        if not isinstance(function, Function):
+            continue
+        cuts = [(name, cut, line) for name, value, line in assignments(function) if (cut := _cut_of(value)) is not None]
+        past = [cut for name, cut, _ in cuts if words_of(name) & _PAST]
+        for name, cut, line in cuts:
+            same = [one for one in past if ast.unparse(one) == ast.unparse(cut)]
+            if words_of(name) & _FUTURE and not words_of(name) & _PAST and same:
+                yield "formula", f"{name} begins where the past begins, at {ast.unparse(cut)}", line
+
+
+def _cut_of(value: ast.expr) -> ast.expr | None:
+    """Return where an expression `series[..., begin:end]` begins; None of others, and of one that begins at 0."""
+    indices = value.slice if isinstance(value, ast.Subscript) else None
+    last = indices.elts[-1] if isinstance(indices, ast.Tuple) and indices.elts else indices
+    return last.lower if isinstance(last, ast.Slice) and not isinstance(last.lower, ast.Constant) else None
+
+
 def _order_of_axes(node: ast.Subscript) -> str:
     """Return `xy` or `yx` as the last two indices are named, `grid[i, y0:y1, x0:x1]`; empty where they are not."""
     indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
@@ -146,4 +169,4 @@ def _name(node: ast.expr) -> str:
 
 
 #: Every pattern of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_mirrored_sides, _mixed_apart, _turned_axes)
+PATTERNS: Final[tuple[Pattern, ...]] = (_mirrored_sides, _mixed_apart, _turned_axes, _future_of_the_past)

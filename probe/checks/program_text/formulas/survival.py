@@ -1,11 +1,11 @@
-"""Formulas of survival analysis: who is at risk, and whose event was observed."""
+"""Formulas of survival analysis and of rankings: who is at risk or left to choose from, whose event was observed."""
 
 import ast
 from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import Function, called
-from ..expressions import assignments, calls_in, words_in
+from ..expressions import assignments, calls_in, terms, words_in
 from ..names import words_of
 from .pattern import Found, Pattern
 
@@ -44,6 +44,42 @@ def _observed(tree: ast.AST) -> Iterator[Found]:
             yield "formula", f"{name} = {ast.unparse(value)} is the opposite of what its name says", line
 
 
+def _ranked_before(tree: ast.AST) -> Iterator[Found]:
+    """The next of a ranking is chosen among those that are left (Xia et al. 2008, "Listwise approach", equation 8)."""
+    for function in ast.walk(tree):
+        words = words_of(function.name) if isinstance(function, Function | ast.ClassDef) else set[str]()
+        if not words & {"listmle", "plackett", "plackettluce"} and not {"list", "mle"} <= words:
+            continue
+        sums = list(calls_in(function, "logcumsumexp", "cumsum"))
+        descends = [one for one in calls_in(function, "sort", "argsort") if _is_descending(one)]
+        if sums and descends and not _is_turned(function):
+            yield (
+                "formula",
+                f"{ast.unparse(sums[0])} sums over those that rank before, not over those left",
+                sums[0].lineno,
+            )
+
+
+def _censored_hazard(tree: ast.AST) -> Iterator[Found]:
+    """All subjects, also those that left early, have survived their time (Klein and Moeschberger 2003, chapter 3.5)."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+            continue
+        for observed, gap in ((node.left, node.right), (node.right, node.left)):
+            is_name = isinstance(observed, ast.Name | ast.Attribute)
+            signs = {_hazard_kind(words_in(term)): sign for term, sign in terms(gap)}
+            if is_name and words_in(observed) & _OBSERVED and signs.get("now", 0) * signs.get("summed", 0) < 0:
+                words = f"{ast.unparse(node)} leaves out the cumulative hazard of those who were censored"
+                yield "formula", words, node.lineno
+
+
+def _hazard_kind(words: set[str]) -> str:
+    """Return whether a term is a hazard at one time or the sum until then, by its words; empty for others."""
+    if not words & {"hazard", "haz", "cumhaz", "h"}:
+        return ""
+    return "summed" if words & {"cum", "cumulative", "cumhaz", "integrated"} else "now"
+
+
 def _words_of_arguments(function: Function) -> set[str]:
     return set[str]().union(*(words_of(one.arg) for one in function.args.args))
 
@@ -63,11 +99,11 @@ def _is_descending(call: ast.Call) -> bool:
     return any(isinstance(one, ast.Constant) and one.value is True for one in call.args)
 
 
-def _is_turned(function: Function) -> bool:
+def _is_turned(function: ast.AST) -> bool:
     text = ast.unparse(function)
     is_called = any(called(one) in _TURNED for one in ast.walk(function))
     return is_called or "::-1" in text or (".sum(" in text.replace("cumsum(", "") and "- torch.cumsum" in text)
 
 
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_risk_set, _observed)
+PATTERNS: Final[tuple[Pattern, ...]] = (_risk_set, _observed, _censored_hazard, _ranked_before)
