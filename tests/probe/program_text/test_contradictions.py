@@ -9,6 +9,16 @@ TRAINER = "def train(m, x):\n    m(x).sum().backward()\n    Adam(m.parameters())
 CORRUPT = "def corrupt(x):\n"
 VOCABULARY = "class Vocab:\n    def __call__(self, w):\n        return self.d.setdefault(w, len(self.d))\n"
 NUMBERING = "def codes(words):\n    d = {w: i for i, w in enumerate(sorted(set(words)))}\n"
+BOXES = """
+conv = nn.Conv2d(3, 8, 3)
+class Boxes:
+    def __getitem__(self, i):
+        img, (x1, y1, x2, y2) = self.items[i]
+        if random.random() < 0.5:
+            img = torch.flip(img, dims=[{axis}])
+            x1, x2 = 1 - x2, 1 - x1
+        return img, (x1, y1, x2, y2)
+"""
 PAIRS = {
     "ratio": ("ratio = torch.exp(old_logp - new_logp)", "ratio = torch.exp(new_logp - old_logp)"),
     "ratio, as a method": ("ratio = (b.old_logprob - logprob).exp()", "ratio = (logprob - b.old_logprob).exp()"),
@@ -39,6 +49,14 @@ PAIRS = {
     "covariates of the future": (
         "def item(self, i, mid):\n    past = self.cov[i:mid]\n    future_cov = self.cov[i:i + H]\n",
         "def item(self, i, mid):\n    past = self.cov[i:mid]\n    future_cov = self.cov[mid:mid + H]\n",
+    ),
+    "mirrored boxes": (
+        BOXES.format(axis=1),
+        BOXES.format(axis=2),
+    ),
+    "mirrored boxes, by name": (
+        "def mirror(img, x, y):\n    img = TF.vflip(img)\n    x = width - x\n    return img, x, y",
+        "def mirror(img, x, y):\n    img = TF.hflip(img)\n    x = width - x\n    return img, x, y",
     ),
     "temperature": (
         "alpha_loss = (self.log_alpha * (logp + self.target_entropy).detach()).mean()",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import Function, called
-from ..expressions import assignments, calls_in, words_in
+from ..expressions import assignments, blocks_in, calls_in, words_in
 from ..names import words_of
 from .pattern import Found, Pattern
 
@@ -15,6 +15,9 @@ _MIRRORS: Final = frozenset({"hflip", "fliplr", "random_flip_left_right", "flip_
 _NOW_AND_THEN: Final = frozenset({"RandomHorizontalFlip", "HorizontalFlip", "random_flip_left_right"})
 #: Names of pictures.
 _PICTURES: Final = frozenset({"img", "image", "images", "imgs", "picture", "frame", "frames", "pixel", "pixels", "rgb"})
+#: Functions that mirror along the axis x or y, and words of how far it reaches.
+_ALONG: Final = {"hflip": "x", "fliplr": "x", "vflip": "y", "flipud": "y"}
+_EXTENTS: Final = frozenset({"w", "h", "width", "height", "size", "iw", "ih"})
 _SIDES: Final = ({"left"}, {"right"})
 #: Dimensions that are the last one.
 _LAST: Final = frozenset({"-1", "[-1]", "(-1,)", "[3]", "(3,)"})
@@ -80,6 +83,50 @@ def _mirrors(change: ast.Assign) -> bool:
             given = [*call.args, *(one.value for one in call.keywords)]
             return any(ast.unparse(one) in _LAST for one in given)
     return False
+
+
+def _mirrored_boxes(tree: ast.AST) -> Iterator[Found]:
+    """A box is mirrored along the axis along which its picture is."""
+    is_rows_first = any(calls_in(tree, "Conv2d")) and not any(calls_in(tree, "permute", "transpose", "movedim"))
+    for function in ast.walk(tree):
+        is_one = isinstance(function, Function) and function.name == "__getitem__" and is_rows_first
+        for block in blocks_in(function) if isinstance(function, Function) else ():
+            flips = [(call, axis) for one in block for call in _calls(one) if (axis := _flipped(call, is_one=is_one))]
+            turned = {axis for one in block for part in ast.walk(one) if (axis := _mirrored_axis(part))}
+            for call, axis in flips:
+                if turned and axis not in turned:
+                    words = f"{ast.unparse(call)} mirrors {axis}, and {' and '.join(sorted(turned))} of a place with it"
+                    yield "formula", words, call.lineno
+
+
+def _calls(statement: ast.stmt) -> list[ast.Call]:
+    """Return the calls in a statement that assigns something."""
+    is_simple = isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign)
+    return [one for one in ast.walk(statement) if isinstance(one, ast.Call)] if is_simple else []
+
+
+def _flipped(call: ast.Call, *, is_one: bool) -> str:
+    """Return the axis, x or y, along which a call mirrors pictures; empty where that is not known.
+
+    Args:
+        is_one: Whether this is one picture with its channels first.
+    """
+    if called(call) in _ALONG:
+        return _ALONG[called(call)]
+    given = [ast.unparse(one).strip("[](),") for one in (*call.args, *(one.value for one in call.keywords))]
+    known = {"-1": "x", "-2": "y", **({"1": "y", "2": "x"} if is_one else {})}
+    is_flip = called(call) == "flip" and bool(words_in(call) & _PICTURES)
+    return next((known[one] for one in given if one in known), "") if is_flip else ""
+
+
+def _mirrored_axis(node: ast.AST) -> str:
+    """Return the axis of a place that an expression `1 - x1` or `width - x1` mirrors; empty of others."""
+    is_difference = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
+    if not isinstance(node, ast.BinOp) or not is_difference or not isinstance(node.right, ast.Name):
+        return ""
+    is_end = ast.unparse(node.left) in ("1", "1.0") or bool(words_in(node.left) & _EXTENTS)
+    found = _AXIS.match(node.right.id)
+    return found["axis"] if is_end and found is not None else ""
 
 
 def _mixed_apart(tree: ast.AST) -> Iterator[Found]:
@@ -169,4 +216,10 @@ def _name(node: ast.expr) -> str:
 
 
 #: Every pattern of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_mirrored_sides, _mixed_apart, _turned_axes, _future_of_the_past)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _mirrored_sides,
+    _mirrored_boxes,
+    _mixed_apart,
+    _turned_axes,
+    _future_of_the_past,
+)
