@@ -85,6 +85,14 @@ class Reads(ast.NodeVisitor):
                 self.visit(child)
 
 
+def walked(node: ast.AST) -> list[ast.AST]:
+    """Return a node and all nodes inside of it as `ast.walk` orders them; the latter are kept with the node."""
+    inside: list[ast.AST] | None = node.__dict__.get("inside")
+    if inside is None:
+        inside = node.__dict__["inside"] = list(ast.walk(node))[1:]
+    return [node, *inside]
+
+
 def trees_of(sources: Mapping[str, str]) -> dict[str, ast.Module]:
     """Return the parsed files of a program by path, without those whose text cannot be parsed."""
     found: dict[str, ast.Module] = {}
@@ -107,7 +115,7 @@ def bindings_of(body: Iterable[ast.stmt]) -> dict[str, list[Binding]]:
         if isinstance(node, Function | ast.ClassDef | ast.Lambda):
             continue
         for target, value, is_loop in _targets(node):
-            names = [one for one in ast.walk(target) if isinstance(one, ast.Name)]
+            names = [one for one in walked(target) if isinstance(one, ast.Name)]
             for name in names:
                 is_part = not isinstance(target, ast.Name)
                 beside = frozenset(one.id for one in names if one is not name)
@@ -134,7 +142,7 @@ def parameters_of(function: Function) -> list[str]:
 
 def given_to(name: str, function: Function) -> ast.expr:
     """Return the expression that a function gives a name, alone."""
-    for node in (part for statement in function.body for part in ast.walk(statement)):
+    for node in (part for statement in function.body for part in walked(statement)):
         target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
         if isinstance(node, ast.Assign) and isinstance(target, ast.Name) and target.id == name:
             return node.value
@@ -183,13 +191,13 @@ def is_unread(symbol: symtable.Symbol, scope: symtable.SymbolTable) -> bool:
 
 def made_anew(name: str, body: Iterable[ast.stmt]) -> ast.Assign | None:
     """Return the assignment that makes a new value of a name's last one, if nothing but such assignments reads it."""
-    nodes = [one for statement in body for one in ast.walk(statement)]
+    nodes = [one for statement in body for one in walked(statement)]
     anew = [one for one in nodes if isinstance(one, ast.Assign) and _is_of(one.targets[0], name)]
-    inside = {id(part) for one in anew for part in ast.walk(one.value)}
+    inside = {id(part) for one in anew for part in walked(one.value)}
     reads = [one for one in nodes if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load)]
     if not reads or any(id(one) not in inside for one in reads):
         return None
-    return next(one for one in reversed(anew) if any(_is_of(part, name) for part in ast.walk(one.value)))
+    return next(one for one in reversed(anew) if any(_is_of(part, name) for part in walked(one.value)))
 
 
 def _is_of(node: ast.AST, name: str) -> bool:

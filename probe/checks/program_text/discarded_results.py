@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from ..check_result import CheckResult, broken, held
-from .bindings import Function, called, trees_of
+from .bindings import Function, called, trees_of, walked
 from .module_places import NOWHERE, ModulePlaces
 from .reach import Place, Reach
 
@@ -74,12 +74,12 @@ def discarded_results(
         running: The functions that are running: what does not belong to their training is left out.
     """
     trees = trees_of(sources)
-    own = {node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, Function)}
+    own = {node.name for tree in trees.values() for node in walked(tree) if isinstance(node, Function)}
     reach = Reach(trees, running)
     found: list[tuple[str, int, str]] = []
     for path, tree in trees.items():
         scopes: list[tuple[list[ast.stmt], bool]] = [(tree.body, path in reach.files)]
-        scopes += [(node.body, reach.has(node)) for node in ast.walk(tree) if isinstance(node, Function)]
+        scopes += [(node.body, reach.has(node)) for node in walked(tree) if isinstance(node, Function)]
         for body, is_reached in scopes:
             for statement in _statements(body) if is_reached else ():
                 words = _dropped(statement, own)

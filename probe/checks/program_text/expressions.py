@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from .bindings import called, pairs_of
+from .bindings import called, pairs_of, walked
 from .names import words_of
 
 #: Calls that leave the sign and the meaning of what they are called on or given.
@@ -23,7 +23,7 @@ DIGITS: Final = str.maketrans("", "", "0123456789")
 def words_in(node: ast.AST | None) -> set[str]:
     """Return the words of all names and attributes of an expression."""
     found: set[str] = set()
-    for one in ast.walk(node) if node is not None else ():
+    for one in walked(node) if node is not None else ():
         if isinstance(one, ast.Name):
             found |= words_of(one.id)
         elif isinstance(one, ast.Attribute):
@@ -77,7 +77,7 @@ def factors(node: ast.expr) -> tuple[list[ast.expr], int]:
 
 def calls_in(node: ast.AST, *names: str) -> Iterator[ast.Call]:
     """Yield the calls of functions or methods of these names."""
-    for one in ast.walk(node):
+    for one in walked(node):
         if isinstance(one, ast.Call) and called(one) in names:
             yield one
 
@@ -91,7 +91,7 @@ def operand(call: ast.Call, number: int = 0) -> ast.expr | None:
 
 def assignments(tree: ast.AST) -> Iterator[tuple[str, ast.expr, int]]:
     """Yield name, value and line of each assignment of a name or attribute, also of one beside others."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if not isinstance(node, ast.Assign) or len(node.targets) != 1:
             continue
         for target, value in pairs_of(node.targets[0], node.value):
@@ -101,7 +101,7 @@ def assignments(tree: ast.AST) -> Iterator[tuple[str, ast.expr, int]]:
 
 def blocks_in(tree: ast.AST) -> Iterator[list[ast.stmt]]:
     """Yield the bodies of files, functions, classes, loops and branches."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
             yield body
@@ -109,7 +109,7 @@ def blocks_in(tree: ast.AST) -> Iterator[list[ast.stmt]]:
 
 def find(node: ast.AST, is_wanted: Callable[[ast.AST], bool]) -> bool:
     """Return whether any part of an expression is wanted."""
-    return any(is_wanted(one) for one in ast.walk(node))
+    return any(is_wanted(one) for one in walked(node))
 
 
 def is_difference(node: ast.expr | None) -> bool:
@@ -124,7 +124,7 @@ def is_name(node: ast.AST, name: str) -> bool:
 
 def words_through(node: ast.expr, known: Mapping[str, ast.expr]) -> set[str]:
     """Return the words of an expression, and of what its names were given."""
-    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    names = {one.id for one in walked(node) if isinstance(one, ast.Name)}
     return words_in(node).union(*(words_in(known[name]) for name in names if name in known))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
-from .bindings import Function, bindings_of, trees_of
+from .bindings import Function, bindings_of, trees_of, walked
 
 #: Bindings that are followed from a line back to the module that made its values. Our choice.
 _FARTHEST: Final = 3
@@ -79,7 +79,7 @@ class ModulePlaces:
             found = {site for node in waiting for name in _dotted(node) if (site := self._named(name))}
             if found:
                 return found.pop() if len(found) == 1 else ""
-            names = {node.id for one in waiting for node in ast.walk(one) if isinstance(node, ast.Name)}
+            names = {node.id for one in waiting for node in walked(one) if isinstance(node, ast.Name)}
             waiting = [
                 binding.value
                 for name in sorted(names)
@@ -137,7 +137,7 @@ def _innermost_statement(around: Sequence[ast.AST]) -> ast.stmt | None:
 
 def _dotted(node: ast.AST) -> Iterator[str]:
     """Yield the names that a piece of text uses, with their attributes: `self.encoder.mu`, and `self.encoder`."""
-    for one in ast.walk(node):
+    for one in walked(node):
         if isinstance(one, ast.Name | ast.Attribute):
             text = ast.unparse(one)
             if all(word.isidentifier() for word in text.split(".")):

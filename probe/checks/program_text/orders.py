@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ..check_result import CheckResult, broken, held
-from .bindings import Function, called, pairs_of, trees_of
+from .bindings import Function, called, pairs_of, trees_of, walked
 
 BOUND: Final = "arrays_keep_one_order"
 _CLAIM = "arrays that are batched together are brought into the same order"
@@ -115,7 +115,7 @@ def _flattens(value: ast.expr) -> bool | None:
 
 def _bodies(tree: ast.Module) -> Iterator[list[ast.stmt]]:
     yield tree.body
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, Function):
             yield node.body
 
@@ -146,7 +146,7 @@ def _unsorted(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
     reordered: dict[str, str] = {}
     for name, one in names:
         for made in _comprehensions(one.value):
-            for part in ast.walk(made.elt) if _names(made.generators[0].iter) & set(orders) else ():
+            for part in walked(made.elt) if _names(made.generators[0].iter) & set(orders) else ():
                 if isinstance(part, ast.Subscript) and _names(part.slice) & _names(made.generators[0].target):
                     reordered.setdefault(ast.unparse(part.value), name)
     for name, one in names:
@@ -167,14 +167,14 @@ def _sorts_numbers(value: ast.expr) -> bool:
 
 def _comprehensions(value: ast.expr) -> Iterator[ast.ListComp]:
     """Yield lists that are made with one loop and no condition, also inside of calls."""
-    for one in ast.walk(value):
+    for one in walked(value):
         if isinstance(one, ast.ListComp) and len(one.generators) == 1 and not one.generators[0].ifs:
             yield one
 
 
 def _note(node: ast.AST, scope: _Scope) -> None:
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-        indexed = [one for one in ast.walk(node.value) if isinstance(one, ast.Subscript)]
+        indexed = [one for one in walked(node.value) if isinstance(one, ast.Subscript)]
         ordered = [one for one in indexed if _names(one.slice) & scope.orders]
         taken = [one for one in indexed if isinstance(one.value, ast.Name) and one.value.id in scope.orders]
         if ordered:
@@ -206,7 +206,7 @@ def _unwrapped(value: ast.expr, through: frozenset[str]) -> ast.expr:
 
 
 def _names(node: ast.expr) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return {one.id for one in walked(node) if isinstance(one, ast.Name)}
 
 
 def _own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from .bindings import Function, called, lines_of
+from .bindings import Function, called, lines_of, walked
 
 #: Trainings in one program's files, from which on they are a collection: what one leaves unread, another may have left.
 _COLLECTION: Final = 4
@@ -54,12 +54,12 @@ class Reach:
         self._class_of = {
             id(part): node
             for tree in trees.values()
-            for node in ast.walk(tree)
+            for node in walked(tree)
             if isinstance(node, ast.ClassDef)
             for part in node.body
             if isinstance(part, Function)
         }
-        units = [(file, node) for file, tree in trees.items() for node in ast.walk(tree) if isinstance(node, _UNITS)]
+        units = [(file, node) for file, tree in trees.items() for node in walked(tree) if isinstance(node, _UNITS)]
         self.is_collection = len(scopes) + sum(_trains_itself(node) for _, node in units) >= _COLLECTION
         self._nodes = {id(node) for _, node in units}
         if not running:
@@ -100,7 +100,7 @@ def _named_by(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes by which a function, or the head of a class, names others."""
     parts = [*node.bases, *node.keywords, *node.decorator_list] if isinstance(node, ast.ClassDef) else [node]
     for part in parts:
-        yield from ast.walk(part)
+        yield from walked(part)
 
 
 _UNITS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

@@ -11,7 +11,7 @@ from types import FrameType, ModuleType
 from typing import Any, Final
 
 from ...frame_variables import variables_of_function
-from .bindings import LOOPS, Function, argument_of, called, given_to, lines_of, names_given, parameters_of
+from .bindings import LOOPS, Function, argument_of, called, given_to, lines_of, names_given, parameters_of, walked
 
 #: What a setting may be; nothing of it is the program's own code.
 _PLAIN: Final = (bool, int, float, str, type(None))
@@ -331,7 +331,7 @@ class Settings:
             for name, times in names_given(scope.body):
                 found[name] = found.get(name, 0) + times
             if isinstance(scope, ast.Module):
-                for name in (name for node in ast.walk(scope) if isinstance(node, ast.Global) for name in node.names):
+                for name in (name for node in walked(scope) if isinstance(node, ast.Global) for name in node.names):
                     found[name] = found.get(name, 0) + 1
             self._given[scope] = found
         return self._given[scope]
@@ -394,7 +394,7 @@ def _is_of(frame: FrameType, function: Function) -> bool:
 
 
 def _is_in_a_loop(frame: FrameType, function: Function) -> bool:
-    loops = [node for part in function.body for node in ast.walk(part) if isinstance(node, LOOPS)]
+    loops = [node for part in function.body for node in walked(part) if isinstance(node, LOOPS)]
     return any(loop.lineno <= frame.f_lineno <= (loop.end_lineno or loop.lineno) for loop in loops)
 
 

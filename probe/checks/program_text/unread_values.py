@@ -21,6 +21,7 @@ from .bindings import (
     lines_of,
     made_anew,
     scopes_in,
+    walked,
 )
 from .module_places import NOWHERE, ModulePlaces
 from .names import Purpose, ends_transition, is_action, purpose_of, words_of
@@ -111,9 +112,7 @@ def _parsed(path: str, text: str) -> _File | None:
 
 
 def _of_functions(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadValue]:
-    functions = {
-        (one.name, at): one for one in ast.walk(file.tree) if isinstance(one, Function) for at in lines_of(one)
-    }
+    functions = {(one.name, at): one for one in walked(file.tree) if isinstance(one, Function) for at in lines_of(one)}
     for scope in scopes_in(file.table):
         node = functions.get((scope.get_name(), scope.get_lineno()))
         if node is None or scope.get_type() != "function" or is_interface(node) or not reach.has(node):
@@ -152,7 +151,7 @@ def _of_the_top(file: _File, reads: Reads, *, is_alone: bool) -> Iterator[Unread
 
 def _of_settings(file: _File, reads: Reads) -> Iterator[UnreadValue]:
     """Yield options of the command line and fields of classes of settings that no file of the program reads."""
-    for node in ast.walk(file.tree):
+    for node in walked(file.tree):
         options = [_option(node)] if isinstance(node, ast.Call) and called(node) == "add_argument" else []
         if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list):
             options = [
@@ -167,12 +166,12 @@ def _of_settings(file: _File, reads: Reads) -> Iterator[UnreadValue]:
 
 def _of_modules(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadValue]:
     """Yield layers and settings that a module keeps, and that no file of the program reads."""
-    for node in ast.walk(file.tree):
+    for node in walked(file.tree):
         if not isinstance(node, ast.ClassDef) or not reach.has(node):
             continue
         if not any("Module" in ast.unparse(base) for base in node.bases):
             continue
-        for one in ast.walk(node):
+        for one in walked(node):
             name = _own_attribute(one)
             if not isinstance(one, ast.Assign) or name is None or name in reads.attributes:
                 continue
@@ -183,7 +182,7 @@ def _of_modules(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadValue
 
 
 def _never_called(file: _File, reads: Reads) -> Iterator[UnreadValue]:
-    for node in ast.walk(file.tree):
+    for node in walked(file.tree):
         if not isinstance(node, Function) or node.decorator_list or _HOOKS.match(node.name):
             continue
         if is_action(node.name) and node.name not in reads.attributes | reads.names:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ..bindings import Function, called, parameters_of
+from ..bindings import Function, called, parameters_of, walked
 from ..expressions import blocks_in, is_name
 from ..names import words_of
 from .pattern import Found, Pattern
@@ -45,7 +45,7 @@ def _aliases(block: Sequence[ast.stmt]) -> Iterator[tuple[int, str, str]]:
 
 def _changed_argument(tree: ast.AST) -> Iterator[Found]:
     """A function that changes what it is given in place, and returns it, leaves its caller one array by two names."""
-    changing = {one.name: one for one in ast.walk(tree) if isinstance(one, Function) and _changes_its_argument(one)}
+    changing = {one.name: one for one in walked(tree) if isinstance(one, Function) and _changes_its_argument(one)}
     for block in blocks_in(tree) if changing else ():
         for at, node in enumerate(block):
             call = node.value if isinstance(node, ast.Assign) else None
@@ -63,17 +63,17 @@ def _changed_argument(tree: ast.AST) -> Iterator[Found]:
 def _changes_its_argument(function: Function) -> bool:
     """Return whether a function writes into its first parameter, which is no number, and returns that."""
     names = [name for name in parameters_of(function) if name != "self"]
-    if not names or any(_gives(one, names[0]) for one in ast.walk(function)):
+    if not names or any(_gives(one, names[0]) for one in walked(function)):
         return False
-    returned = [one.value for one in ast.walk(function) if isinstance(one, ast.Return)]
+    returned = [one.value for one in walked(function) if isinstance(one, ast.Return)]
     is_returned = bool(returned) and all(one is not None and is_name(one, names[0]) for one in returned)
-    return is_returned and any(_writes_as_array(one, names[0]) for one in ast.walk(function))
+    return is_returned and any(_writes_as_array(one, names[0]) for one in walked(function))
 
 
 def _writes_as_array(node: ast.AST, name: str) -> bool:
     """Return whether a statement writes into an array: by an index, by a method, or adds noise of its own shape."""
     if isinstance(node, ast.AugAssign) and is_name(node.target, name):
-        return any(is_name(one, name) for one in ast.walk(node.value))  # `x += sigma * randn_like(x)`
+        return any(is_name(one, name) for one in walked(node.value))  # `x += sigma * randn_like(x)`
     return isinstance(node, ast.stmt) and _writes(node, name) and not isinstance(node, ast.AugAssign)
 
 
@@ -93,7 +93,7 @@ def _writes(node: ast.stmt, name: str) -> bool:
 def _gives(node: ast.AST, name: str) -> bool:
     """Return whether a statement gives the name another array, such as a copy."""
     targets = node.targets if isinstance(node, ast.Assign) else []
-    return any(is_name(one, name) for target in targets for one in ast.walk(target) if not _is_part(target))
+    return any(is_name(one, name) for target in targets for one in walked(target) if not _is_part(target))
 
 
 def _is_part(target: ast.expr) -> bool:
@@ -103,11 +103,11 @@ def _is_part(target: ast.expr) -> bool:
 def _is_given_anew(block: Sequence[ast.stmt], names: Sequence[str], until: ast.stmt) -> bool:
     """Return whether one of the names is given another array before it is written to."""
     before = block[: block.index(until)]
-    return any(_gives(one, name) for statement in before for one in ast.walk(statement) for name in names)
+    return any(_gives(one, name) for statement in before for one in walked(statement) for name in names)
 
 
 def _reads(statement: ast.stmt, name: str) -> bool:
-    return any(is_name(one, name) for one in ast.walk(statement))
+    return any(is_name(one, name) for one in walked(statement))
 
 
 #: Every pattern of this file.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Final
 
-from ..bindings import Function, called
+from ..bindings import Function, called, walked
 from ..expressions import assignments, inner, words_in
 from ..names import words_of
 from .pattern import Found, Pattern
@@ -35,8 +35,8 @@ _Side = int
 
 def _swapped(tree: ast.AST) -> Iterator[Found]:
     """A call gives each parameter what has its name (Pradel and Sen 2018, arXiv:1805.11683, section 3.1)."""
-    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, Function)}
-    for scope in ast.walk(tree):
+    functions = {node.name: node for node in walked(tree) if isinstance(node, Function)}
+    for scope in walked(tree):
         if not isinstance(scope, ast.Module | Function):
             continue
         known = _known_in(scope)

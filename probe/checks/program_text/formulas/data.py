@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import Function, called
+from ..bindings import Function, called, walked
 from ..expressions import assignments, blocks_in, calls_in, words_in
 from ..names import words_of
 from .pattern import Found, Pattern
@@ -34,10 +34,10 @@ def _mirrored_sides(tree: ast.AST) -> Iterator[Found]:
 
     Told where the program lists names of both sides, mirrors pictures by chance, and does nothing else then.
     """
-    sides = next(filter(_names_sides, ast.walk(tree)), None)
-    if sides is None or any(map(_exchanges_sides, ast.walk(tree))):
+    sides = next(filter(_names_sides, walked(tree)), None)
+    if sides is None or any(map(_exchanges_sides, walked(tree))):
         return
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Call) and called(node) in _NOW_AND_THEN:
             yield "formula", _words(ast.unparse(node), sides), node.lineno
         elif isinstance(node, ast.If) and _is_by_chance(node.test) and len(node.body) == 1 and not node.orelse:
@@ -76,7 +76,7 @@ def _mirrors(change: ast.Assign) -> bool:
     """Return whether a statement replaces a picture by its mirror image."""
     if not words_in(change.targets[0]) & _PICTURES:
         return False
-    for call in ast.walk(change.value):
+    for call in walked(change.value):
         if isinstance(call, ast.Call) and called(call) in _MIRRORS:
             return True
         if isinstance(call, ast.Call) and called(call) == "flip":
@@ -88,11 +88,11 @@ def _mirrors(change: ast.Assign) -> bool:
 def _mirrored_boxes(tree: ast.AST) -> Iterator[Found]:
     """A box is mirrored along the axis along which its picture is."""
     is_rows_first = any(calls_in(tree, "Conv2d")) and not any(calls_in(tree, "permute", "transpose", "movedim"))
-    for function in ast.walk(tree):
+    for function in walked(tree):
         is_one = isinstance(function, Function) and function.name == "__getitem__" and is_rows_first
         for block in blocks_in(function) if isinstance(function, Function) else ():
             flips = [(call, axis) for one in block for call in _calls(one) if (axis := _flipped(call, is_one=is_one))]
-            turned = {axis for one in block for part in ast.walk(one) if (axis := _mirrored_axis(part))}
+            turned = {axis for one in block for part in walked(one) if (axis := _mirrored_axis(part))}
             for call, axis in flips:
                 if turned and axis not in turned:
                     words = f"{ast.unparse(call)} mirrors {axis}, and {' and '.join(sorted(turned))} of a place with it"
@@ -102,7 +102,7 @@ def _mirrored_boxes(tree: ast.AST) -> Iterator[Found]:
 def _calls(statement: ast.stmt) -> list[ast.Call]:
     """Return the calls in a statement that assigns something."""
     is_simple = isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign)
-    return [one for one in ast.walk(statement) if isinstance(one, ast.Call)] if is_simple else []
+    return [one for one in walked(statement) if isinstance(one, ast.Call)] if is_simple else []
 
 
 def _flipped(call: ast.Call, *, is_one: bool) -> str:
@@ -131,13 +131,13 @@ def _mirrored_axis(node: ast.AST) -> str:
 
 def _mixed_apart(tree: ast.AST) -> Iterator[Found]:
     """Inputs and labels are mixed with those of the same other samples (Zhang et al. 2018, arXiv:1710.09412)."""
-    for function in ast.walk(tree):
+    for function in walked(tree):
         if not isinstance(function, Function):
             continue
         orders = {name for name, value, _ in assignments(function) if _is_an_order(value)}
-        taken = [one for one in ast.walk(function) if isinstance(one, ast.Subscript)]
+        taken = [one for one in walked(function) if isinstance(one, ast.Subscript)]
         ordered = [one for one in taken if _is_an_order(one.slice) or (_name(one.slice) in orders)]
-        mixed = [one for one in ordered if any(_mixes(node, one) for node in ast.walk(function))]
+        mixed = [one for one in ordered if any(_mixes(node, one) for node in walked(function))]
         for one in ordered:
             apart = [other for other in mixed if _is_of_another_order(one, other)]
             if apart and one not in mixed:
@@ -162,18 +162,18 @@ def _mixes(node: ast.AST, part: ast.Subscript) -> bool:
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
         return False
     sides = [node.left, node.right]
-    inside = [any(one is part for one in ast.walk(side)) for side in sides]
+    inside = [any(one is part for one in walked(side)) for side in sides]
     if inside.count(True) != 1 or not all(isinstance(side, ast.BinOp) for side in sides):
         return False
     whole, plain = ast.unparse(part.value), sides[inside.index(False)]
-    return any(isinstance(one, ast.expr) and ast.unparse(one) == whole for one in ast.walk(plain))
+    return any(isinstance(one, ast.expr) and ast.unparse(one) == whole for one in walked(plain))
 
 
 def _turned_axes(tree: ast.AST) -> Iterator[Found]:
     """A map that convolutions make of pictures has its rows, y, before its columns, x, as the pictures have."""
     if next(calls_in(tree, "Conv2d"), None) is None:
         return
-    written = [one for one in ast.walk(tree) if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store)]
+    written = [one for one in walked(tree) if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store)]
     orders = [(_order_of_axes(one), one) for one in written]
     rows_first = next((one for order, one in orders if order == "yx"), None)
     for order, one in orders:
@@ -184,7 +184,7 @@ def _turned_axes(tree: ast.AST) -> Iterator[Found]:
 
 def _future_of_the_past(tree: ast.AST) -> Iterator[Found]:
     """What is known of the future is cut out of a series where the future begins, behind the past."""
-    for function in ast.walk(tree):
+    for function in walked(tree):
         if not isinstance(function, Function):
             continue
         cuts = [(name, cut, line) for name, value, line in assignments(function) if (cut := _cut_of(value)) is not None]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import LOOPS, Function, called, names_given, pairs_of
+from ..bindings import LOOPS, Function, called, names_given, pairs_of, walked
 from ..expressions import assignments, calls_in, is_name
 from ..names import words_of
 from .pattern import Found, Pattern
@@ -25,7 +25,7 @@ _TIMES: Final = frozenset({"t", "time", "t0", "tau"})
 
 def _other_variable(tree: ast.AST) -> Iterator[Found]:
     """`u_x` is the derivative by x, as everybody writes it (Raissi et al. 2019, "Physics-informed neural networks")."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if not isinstance(node, ast.Assign) or len(node.targets) != 1:
             continue
         for target, value in pairs_of(node.targets[0], node.value):
@@ -46,7 +46,7 @@ def _first_for_second(tree: ast.AST) -> Iterator[Found]:
 def _unreversed(tree: ast.AST) -> Iterator[Found]:
     """A layer that reverses gradients turns their sign (Ganin et al. 2016, arXiv:1505.07818, equation 14)."""
     turned = {ast.unparse(call.func).removesuffix(".apply") for call in _turned_calls(tree)}
-    for node in ast.walk(tree):
+    for node in walked(tree):
         is_reversal = isinstance(node, ast.ClassDef) and bool(words_of(node.name) & _REVERSALS)
         if not isinstance(node, ast.ClassDef) or not is_reversal or node.name in turned:
             continue
@@ -54,9 +54,9 @@ def _unreversed(tree: ast.AST) -> Iterator[Found]:
         backward, forward = passes.get("backward"), passes.get("forward")
         if backward is None or forward is None or next(calls_in(forward, *_TURNS), None) is not None:
             continue
-        signs = [one for one in ast.walk(backward) if isinstance(one, ast.USub | ast.Sub)]
+        signs = [one for one in walked(backward) if isinstance(one, ast.USub | ast.Sub)]
         if not signs and next(calls_in(backward, "neg", "neg_", "negative"), None) is None:
-            returned = [one for one in ast.walk(backward) if isinstance(one, ast.Return) and one.value is not None]
+            returned = [one for one in walked(backward) if isinstance(one, ast.Return) and one.value is not None]
             if returned:
                 words = f"{node.name} passes gradients on with their sign: {ast.unparse(returned[-1])}"
                 yield "sign", words, returned[-1].lineno
@@ -65,7 +65,7 @@ def _unreversed(tree: ast.AST) -> Iterator[Found]:
 def _turned_calls(tree: ast.AST) -> Iterator[ast.Call]:
     """Yield the calls of `apply` that are given something negative."""
     for call in calls_in(tree, "apply"):
-        if isinstance(call.func, ast.Attribute) and any(isinstance(part, ast.USub) for part in ast.walk(call)):
+        if isinstance(call.func, ast.Attribute) and any(isinstance(part, ast.USub) for part in walked(call)):
             yield call
 
 
@@ -74,12 +74,12 @@ def _standing_time(tree: ast.AST) -> Iterator[Found]:
 
     Told of a time that begins at zero before a loop and is given to every step of it as it was.
     """
-    for function in ast.walk(tree):
+    for function in walked(tree):
         if not isinstance(function, Function):
             continue
         begun = {name: value for name, value, _ in assignments(function) if name in _TIMES and _is_zero(value)}
         given = Counter(name for name, _ in names_given(function.body))
-        for loop in ast.walk(function):
+        for loop in walked(function):
             for line, call in _steps_of(loop):
                 names = [one.id for one in call.args if isinstance(one, ast.Name)]
                 still = [name for name in names if name in begun and given[name] == 1]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ..bindings import Function, called
+from ..bindings import Function, called, walked
 from ..expressions import (
     assignments,
     calls_in,
@@ -31,7 +31,7 @@ _NAME: Final = re.compile(r"\w+")
 
 def _deviation(tree: ast.AST) -> Iterator[Found]:
     """A standard deviation is exp(0.5 logvar) (Kingma and Welling 2014, arXiv:1312.6114, appendix B)."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
             for one, other in ((node.left, node.right), (node.right, node.left)):
                 if _is_noise(other) and (_is_exp_of_variance(one) or _is_variance(one)):
@@ -47,7 +47,7 @@ def _deviation(tree: ast.AST) -> Iterator[Found]:
 def _twice_averaged(tree: ast.AST) -> Iterator[Found]:
     """A divergence is a sum over the code and a mean over the batch (arXiv:1312.6114, appendix B), averaged once."""
     for name, value, line in assignments(tree):
-        for node in ast.walk(value):
+        for node in walked(value):
             if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or not _is_batch_size(node.right):
                 continue
             means = [call for call in calls_in(node.left, "mean") if _is_of_everything(call)]
@@ -107,11 +107,11 @@ def _hinge(tree: ast.AST) -> Iterator[Found]:
 
 def _noising(tree: ast.AST) -> Iterator[Found]:
     """Signal and noise are weighed by sqrt(a) and sqrt(1 - a) (Ho et al. 2020, arXiv:2006.11239, equation 4)."""
-    for function in ast.walk(tree):
+    for function in walked(tree):
         if not isinstance(function, Function):
             continue
         known = {name: value for name, value, _ in assignments(function)}
-        for node in ast.walk(function):
+        for node in walked(function):
             if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
                 continue
             noisy = [bool(words_in(one) & {"noise", "eps", "epsilon"}) for one in (node.left, node.right)]

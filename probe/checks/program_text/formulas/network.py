@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from ..bindings import Function
+from ..bindings import Function, walked
 from ..expressions import (
     DIGITS,
     assignments,
@@ -26,7 +26,7 @@ _RANDOM: Final = (
 def _attention_scale(tree: ast.AST) -> Iterator[Found]:
     """Scores of attention are divided by the root of their width (Vaswani et al. 2017, arXiv:1706.03762, eq. 1)."""
     for name, value, line in assignments(tree):
-        for node in ast.walk(value):
+        for node in walked(value):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and _is_product(node.left):
                 root = next(calls_in(node.right, "sqrt"), None)
                 if root is not None and root is node.right and not words_of(name) & {"emb", "embed", "embedded"}:
@@ -35,14 +35,14 @@ def _attention_scale(tree: ast.AST) -> Iterator[Found]:
 
 def _self_messages(tree: ast.AST) -> Iterator[Found]:
     """Messages that are taken from nodes go to their neighbours, and not back to the same nodes."""
-    for function in ast.walk(tree):
+    for function in walked(tree):
         known = {name: value for name, value, _ in assignments(function)} if isinstance(function, Function) else {}
         for call in calls_in(function, "index_add_", "index_add", "scatter_add_", "scatter_add") if known else ():
             if len(call.args) < 3:
                 continue
             index, message = call.args[1], call.args[2]
             message = known.get(message.id, message) if isinstance(message, ast.Name) else message
-            taken = [one for one in ast.walk(message) if isinstance(one, ast.Subscript)]
+            taken = [one for one in walked(message) if isinstance(one, ast.Subscript)]
             if isinstance(index, ast.Name) and taken and all(is_name(one.slice, index.id) for one in taken):
                 words = f"what is taken from {index.id} is added to {index.id} again: {ast.unparse(call)}"
                 yield "formula", words, call.lineno
@@ -59,17 +59,15 @@ def _random_pretrained(tree: ast.AST) -> Iterator[Found]:
             continue
         given = call.args[0]
         given = known.get(given.id, given) if isinstance(given, ast.Name) else given
-        is_thawed = any(
-            isinstance(one, ast.Attribute) and one.attr.startswith("requires_grad") for one in ast.walk(tree)
-        )
+        is_thawed = any(isinstance(one, ast.Attribute) and one.attr.startswith("requires_grad") for one in walked(tree))
         if next(calls_in(given, *_RANDOM), None) is not None and not is_thawed:
             yield "frozen", f"{ast.unparse(call)} freezes random values; freeze=False trains them", call.lineno
 
 
 def _twin_call(tree: ast.AST) -> Iterator[Found]:
     """Of two twins, the second statement asks the first one again."""
-    known = {one.attr for one in ast.walk(tree) if isinstance(one, ast.Attribute)}
-    known |= {one.id for one in ast.walk(tree) if isinstance(one, ast.Name)}
+    known = {one.attr for one in walked(tree) if isinstance(one, ast.Attribute)}
+    known |= {one.id for one in walked(tree) if isinstance(one, ast.Name)}
     for block in blocks_in(tree):
         for first, second in pairwise(block):
             if _is_assignment_of_call(first) and _is_assignment_of_call(second):

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import called
+from ..bindings import called, walked
 from ..expressions import blocks_in, words_in
 from .pattern import Found, Pattern
 
@@ -43,7 +43,7 @@ def _dropped(block: list[ast.stmt]) -> Iterator[Found]:
 
 def _is_followed(rest: list[ast.stmt], owner: str) -> bool:
     """Return whether another pass comes next, and no optimizer but this one steps behind it."""
-    calls = [one for statement in rest for one in ast.walk(statement) if isinstance(one, ast.Call)]
+    calls = [one for statement in rest for one in walked(statement) if isinstance(one, ast.Call)]
     first = next((one for one in calls if called(one) in ("backward", "step")), None)
     steppers = {_owner(one) for one in calls if called(one) == "step" and not words_in(one.func) & _BESIDE}
     return first is not None and called(first) == "backward" and steppers == {owner}
@@ -53,8 +53,8 @@ def _is_harmless(statement: ast.stmt) -> bool:
     """Return whether a statement reads no gradients and calls nothing that may."""
     if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr):
         return False
-    calls = [one for one in ast.walk(statement) if isinstance(one, ast.Call)]
-    reads = any(isinstance(one, ast.Attribute) and one.attr == "grad" for one in ast.walk(statement))
+    calls = [one for one in walked(statement) if isinstance(one, ast.Call)]
+    reads = any(isinstance(one, ast.Attribute) and one.attr == "grad" for one in walked(statement))
     return not reads and all(called(one) in _HARMLESS for one in calls)
 
 

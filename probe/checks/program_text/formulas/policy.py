@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import Function
+from ..bindings import Function, walked
 from ..expressions import (
     DIGITS,
     assignments,
@@ -66,10 +66,10 @@ def _twin_maximum(tree: ast.AST) -> Iterator[Found]:
 
 def _forward_discount(tree: ast.AST) -> Iterator[Found]:
     """Returns and advantages are summed from the end (Schulman et al. 2016, arXiv:1506.02438, equation 16)."""
-    for loop in ast.walk(tree):
+    for loop in walked(tree):
         if not isinstance(loop, ast.For) or _is_backwards(loop):
             continue
-        kept = {one.id for call in calls_in(loop, "append") for one in ast.walk(call) if isinstance(one, ast.Name)}
+        kept = {one.id for call in calls_in(loop, "append") for one in walked(call) if isinstance(one, ast.Name)}
         for node in loop.body:
             name = node.targets[0].id if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) else ""
             stored = {one.id for other in loop.body for one in _stored(other)}
@@ -88,12 +88,12 @@ def _is_backwards(loop: ast.For) -> bool:
 def _stored(node: ast.stmt) -> Iterator[ast.Name]:
     """Yield the names that a statement stores into an element of something."""
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
-        yield from (one for one in ast.walk(node.value) if isinstance(one, ast.Name))
+        yield from (one for one in walked(node.value) if isinstance(one, ast.Name))
 
 
 def _past_rewards(tree: ast.AST) -> Iterator[Found]:
     """Returns to go are sums of the rewards that are still to come (Chen et al. 2021, arXiv:2106.01345, section 3)."""
-    named = [(one.name, one, one.lineno) for one in ast.walk(tree) if isinstance(one, Function)]
+    named = [(one.name, one, one.lineno) for one in walked(tree) if isinstance(one, Function)]
     for name, node, line in (*named, *assignments(tree)):
         if not words_of(name) & {"rtg", "togo"} and not {"to", "go"} <= words_of(name):
             continue
@@ -132,7 +132,7 @@ def _is_discounted(value: ast.expr, name: str) -> bool:
 
     def is_product(node: ast.AST) -> bool:
         is_times = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
-        names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+        names = {one.id for one in walked(node) if isinstance(one, ast.Name)}
         return is_times and name in names and bool(words_in(node) & _DISCOUNTS)
 
     return isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and find(value, is_product)

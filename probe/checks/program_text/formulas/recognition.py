@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import called
+from ..bindings import called, walked
 from ..expressions import assignments, calls_in
 from .pattern import Found, Pattern
 
@@ -20,7 +20,7 @@ def _blank(tree: ast.AST) -> Iterator[Found]:
     if len(given) != 1 or any(keyword.arg is None for call, _ in losses for keyword in call.keywords):
         return
     blank = given.pop()
-    for call in (one for one in ast.walk(tree) if isinstance(one, ast.Call)):
+    for call in (one for one in walked(tree) if isinstance(one, ast.Call)):
         told = _blank_of(call)
         if told is None or called(call) in _PLACES:
             continue

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Container, Iterator
 from typing import Final
 
-from ..bindings import Function, called, names_given, parameters_of
+from ..bindings import Function, called, names_given, parameters_of, walked
 from ..expressions import calls_in, words_in
 from ..names import EVALUATION, TRAINING, words_of
 from .pattern import Found, Pattern
@@ -39,10 +39,10 @@ def _fitted_anew(tree: ast.AST) -> Iterator[Found]:
 
 def _numbered_anew(tree: ast.AST) -> Iterator[Found]:
     """Names are numbered once: a class or function that numbers what it is given must not begin anew for each split."""
-    classes = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and _gives_numbers(node)}
-    functions = {node.name for node in ast.walk(tree) if isinstance(node, Function) and _numbers_its_argument(node)}
+    classes = {node.name for node in walked(tree) if isinstance(node, ast.ClassDef) and _gives_numbers(node)}
+    functions = {node.name for node in walked(tree) if isinstance(node, Function) and _numbers_its_argument(node)}
     calls: dict[str, list[tuple[ast.Call, str]]] = {}
-    for call in (one for one in ast.walk(tree) if isinstance(one, ast.Call) and one.args):
+    for call in (one for one in walked(tree) if isinstance(one, ast.Call) and one.args):
         split = _split_of(call.args[0])
         has_new = any(isinstance(one, ast.Call) and called(one) in classes and not one.args for one in call.args[1:])
         if split and (has_new or called(call) in functions):
@@ -61,10 +61,10 @@ def _folds_share_a_model(tree: ast.AST) -> Iterator[Found]:
     """
     trainers = {
         node.name
-        for node in ast.walk(tree)
+        for node in walked(tree)
         if isinstance(node, Function) and next(calls_in(node, "backward"), None) is not None
     }
-    for loop in ast.walk(tree):
+    for loop in walked(tree):
         if not isinstance(loop, ast.For) or not (words_in(loop.iter) | words_in(loop.target)) & _FOLDS:
             continue
         if next(calls_in(loop, *_BEGIN_ANEW), None) is not None:
@@ -78,8 +78,8 @@ def _folds_share_a_model(tree: ast.AST) -> Iterator[Found]:
 
 def _trained_in(loop: ast.For, trainers: Container[str]) -> Iterator[str]:
     """Yield the names of optimizers that a loop steps itself, and of models that it hands to functions that train."""
-    has_backward = any(isinstance(one, ast.Call) and called(one) == "backward" for one in ast.walk(loop))
-    for call in (one for one in ast.walk(loop) if isinstance(one, ast.Call)):
+    has_backward = any(isinstance(one, ast.Call) and called(one) == "backward" for one in walked(loop))
+    for call in (one for one in walked(loop) if isinstance(one, ast.Call)):
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         if has_backward and called(call) == "step" and isinstance(owner, ast.Name) and words_of(owner.id) & _OPTIMIZERS:
             yield owner.id
@@ -89,8 +89,8 @@ def _trained_in(loop: ast.For, trainers: Container[str]) -> Iterator[str]:
 
 def _split_of(node: ast.expr) -> str:
     """Return which data an expression names: `training`, `others`, or neither."""
-    words = set[str]().union(*(words_of(one.id) for one in ast.walk(node) if isinstance(one, ast.Name)))
-    words |= set[str]().union(*(words_of(one.attr) for one in ast.walk(node) if isinstance(one, ast.Attribute)))
+    words = set[str]().union(*(words_of(one.id) for one in walked(node) if isinstance(one, ast.Name)))
+    words |= set[str]().union(*(words_of(one.attr) for one in walked(node) if isinstance(one, ast.Attribute)))
     is_training, is_other = bool(words & TRAINING), bool(words & _OTHERS)
     return "training" if is_training and not is_other else "others" if is_other and not is_training else ""
 
@@ -116,13 +116,13 @@ def _numbers_its_argument(function: Function) -> bool:
     names = [name for name in parameters_of(function) if name != "self"]
     if not names:
         return False
-    for node in ast.walk(function):
+    for node in walked(function):
         if (
             isinstance(node, ast.Assign)
             and isinstance(node.targets[0], ast.Name)
             and _is_numbering(node.value, names[0])
         ):
-            returned = [one for one in ast.walk(function) if isinstance(one, ast.Return) and one.value is not None]
+            returned = [one for one in walked(function) if isinstance(one, ast.Return) and one.value is not None]
             return not any(_gives_away(one.value, node.targets[0].id) for one in returned if one.value is not None)
     return False
 
@@ -134,7 +134,7 @@ def _is_numbering(value: ast.expr, name: str) -> bool:
     source = value.generators[0].iter
     is_counted = isinstance(source, ast.Call) and called(source) == "enumerate"
     has_set = next(calls_in(source, "set", "unique"), None) is not None
-    return is_counted and has_set and any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(source))
+    return is_counted and has_set and any(isinstance(one, ast.Name) and one.id == name for one in walked(source))
 
 
 def _gives_away(returned: ast.expr, name: str) -> bool:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import Function, called
+from ..bindings import Function, called, walked
 from ..expressions import assignments, calls_in, terms, words_in
 from ..names import words_of
 from .pattern import Found, Pattern
@@ -19,7 +19,7 @@ _TURNED: Final = frozenset({"flip", "flipud", "reversed", "neg", "negative"})
 
 def _risk_set(tree: ast.AST) -> Iterator[Found]:
     """At risk is who has not left yet: sums run from the longest time on (Katzman et al. 2018, arXiv:1606.00931)."""
-    for function in ast.walk(tree):
+    for function in walked(tree):
         if not isinstance(function, Function):
             continue
         sums = [one for one in calls_in(function, "cumsum", "logcumsumexp")]
@@ -46,7 +46,7 @@ def _observed(tree: ast.AST) -> Iterator[Found]:
 
 def _ranked_before(tree: ast.AST) -> Iterator[Found]:
     """The next of a ranking is chosen among those that are left (Xia et al. 2008, "Listwise approach", equation 8)."""
-    for function in ast.walk(tree):
+    for function in walked(tree):
         words = words_of(function.name) if isinstance(function, Function | ast.ClassDef) else set[str]()
         if not words & {"listmle", "plackett", "plackettluce"} and not {"list", "mle"} <= words:
             continue
@@ -62,7 +62,7 @@ def _ranked_before(tree: ast.AST) -> Iterator[Found]:
 
 def _censored_hazard(tree: ast.AST) -> Iterator[Found]:
     """All subjects, also those that left early, have survived their time (Klein and Moeschberger 2003, chapter 3.5)."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
             continue
         for observed, gap in ((node.left, node.right), (node.right, node.left)):
@@ -101,7 +101,7 @@ def _is_descending(call: ast.Call) -> bool:
 
 def _is_turned(function: ast.AST) -> bool:
     text = ast.unparse(function)
-    is_called = any(called(one) in _TURNED for one in ast.walk(function))
+    is_called = any(called(one) in _TURNED for one in walked(function))
     return is_called or "::-1" in text or (".sum(" in text.replace("cumsum(", "") and "- torch.cumsum" in text)
 
 

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import Function, called
+from ..bindings import Function, called, walked
 from ..expressions import (
     assignments,
     calls_in,
@@ -37,23 +37,23 @@ def _preference(tree: ast.AST) -> Iterator[Found]:
             if call is None or given is None or sign * (-1 if "logsigmoid" in ast.unparse(call.func) else 1) < 0:
                 continue
             is_raised = "logsigmoid" in ast.unparse(call.func)
-            for one in ast.walk(given):
+            for one in walked(given):
                 if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub) and _is_swapped(one, is_raised=is_raised):
                     yield "sign", f"{name} falls as {ast.unparse(one)} rises", line
 
 
 def _rebound(tree: ast.AST) -> Iterator[Found]:
     """A variable of a loop over parameters is given another value, which changes no parameter."""
-    for loop in ast.walk(tree):
+    for loop in walked(tree):
         if not isinstance(loop, ast.For) or not next(
             calls_in(loop.iter, "parameters", "buffers", "named_parameters"), None
         ):
             continue
-        targets = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
+        targets = {one.id for one in walked(loop.target) if isinstance(one, ast.Name)}
         for node in loop.body:
             name = node.targets[0].id if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) else ""
             later = loop.body[loop.body.index(node) + 1 :]
-            is_read = any(is_name(one, name) for statement in later for one in ast.walk(statement))
+            is_read = any(is_name(one, name) for statement in later for one in walked(statement))
             if isinstance(node, ast.Assign) and name in targets and not is_read and isinstance(node.value, ast.BinOp):
                 words = f"{name} = {ast.unparse(node.value)} gives the loop's variable another value, and no parameter"
                 yield "formula", words, node.lineno
@@ -80,8 +80,8 @@ def _plateau(tree: ast.AST) -> Iterator[Found]:
 
 def _agreement(tree: ast.AST) -> Iterator[Found]:
     """A loss falls as the overlap with its target grows (Milletari et al. 2016, arXiv:1606.04797, section 3)."""
-    makers = {one.name for one in ast.walk(tree) if isinstance(one, Function) and _returns_overlap(one)}
-    for function in ast.walk(tree):
+    makers = {one.name for one in walked(tree) if isinstance(one, Function) and _returns_overlap(one)}
+    for function in walked(tree):
         if not isinstance(function, Function):
             continue
         known: dict[str, list[ast.expr]] = {}
@@ -97,14 +97,14 @@ def _agreement(tree: ast.AST) -> Iterator[Found]:
 
 def _losses(function: Function) -> Iterator[tuple[ast.expr, str, int]]:
     """Yield values that are losses: those of that name, and a sum that is returned and holds one."""
-    for node in ast.walk(function):
+    for node in walked(function):
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _is_cost(node.target):
             yield node.value, ast.unparse(node.target), node.lineno
         elif isinstance(node, ast.Assign) and len(node.targets) == 1 and _is_cost(node.targets[0]):
             yield node.value, ast.unparse(node.targets[0]), node.lineno
         elif isinstance(node, ast.Return) and node.value is not None:
             parts = [part for part, _ in terms(node.value)]
-            calls = [one for part in parts for one in ast.walk(part) if isinstance(one, ast.Call)]
+            calls = [one for part in parts for one in walked(part) if isinstance(one, ast.Call)]
             if len(parts) > 1 and any(words_in(one.func) & _FITS for one in calls):
                 yield node.value, f"the value of {function.name}", node.lineno
 
@@ -127,7 +127,7 @@ def _overlap_in(term: ast.expr, overlaps: set[str], makers: set[str]) -> ast.exp
 def _returns_overlap(function: Function) -> bool:
     """Return whether all that a function returns is a share of agreement, and its name calls it no loss."""
     known = {name: value for name, value, _ in assignments(function)}
-    values = [one.value for one in ast.walk(function) if isinstance(one, ast.Return) and one.value is not None]
+    values = [one.value for one in walked(function) if isinstance(one, ast.Return) and one.value is not None]
     found = [inner(one) for one in values]
     found = [known.get(one.id, one) if isinstance(one, ast.Name) else one for one in found]
     return bool(found) and not words_of(function.name) & _COSTS and all(_is_overlap(one, set()) for one in found)
@@ -157,7 +157,7 @@ def _counts_both(node: ast.expr) -> bool:
 
 def _has_sum(node: ast.expr) -> bool:
     """Return whether a value holds a sum, as the size of both together does."""
-    sums = [one for one in ast.walk(node) if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add)]
+    sums = [one for one in walked(node) if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add)]
     return bool(sums) or bool(words_in(node) & {"union", "cardinality", "denominator", "denom"})
 
 
