@@ -17,6 +17,7 @@ from ..running_statistics import Window
 
 _MODEL = chain("one:Dense", "two:Dense")
 _NUMBERS, _PREPARED = "names_have_one_number", "splits_are_prepared_alike"
+_STORED = "stored_samples_stay"
 #: Shift of the mean in standard deviations of the training data, factor of the spread, and deviations between batches.
 #: Our choice: augmentation alone moved means by up to 0.2 and spreads by 1.2.
 _MOVED, _STRETCHED, _STRANGE = 0.5, 1.6, 8.0
@@ -98,6 +99,7 @@ def _skip_window(lookahead: Lookahead, memory: _TrainValShiftState) -> SkipWindo
         Recording(
             structure=_MODEL, events=(refuting_event(_PREPARED, "encoder.fit(x_test) fits encoder anew", occasion=1),)
         ),
+        Recording(structure=_MODEL, events=(refuting_event(_STORED, "40 of 64 samples have changed in place"),)),
         Recording(_both((0.0, 1.0), (0.5, 0.25)), _MODEL),
         Recording(_both((0.0, 1.0), (1.5, 1.0)), _MODEL),
     ),
@@ -127,7 +129,8 @@ def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding
 
     As the first evaluation begins, variables that are called `train...` and `test...` are compared: where both hold a
     vocabulary or an index of classes under one name, a name must have one number in both. The program's text tells of
-    encoders and vocabularies that are fitted to the test data anew.
+    encoders and vocabularies that are fitted to the test data anew. Samples that a data set holds, and that a transform
+    changes in place, drift away from all other data.
     """
     for event in refuted(context, _NUMBERS, _PREPARED):
         yield refutation(
@@ -138,6 +141,17 @@ def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding
             metric="",
             severity="warning",
             confidence=0.9,
+        )
+    for event in refuted(context, _STORED):
+        yield refutation(
+            context,
+            event,
+            consequence="what is cut out of a sample for one batch is gone in all later ones, and the training data "
+            "drift away from all other data",
+            advice="change a copy: begin the transform, or __getitem__, with a clone of the stored sample",
+            metric="",
+            severity="warning",
+            confidence=0.95,
         )
     memory.self_made.learn(context)
     training, evaluation = _row(context.table("batch")), _row(context.table("batch/eval"))

@@ -1,12 +1,13 @@
 """One call of a model: its arguments, the tensors inside of them by name, and calls that differ in some of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from inspect import Parameter, signature
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch.distributions import Distribution
 from torch.nn.utils.rnn import PackedSequence
 
 #: Inputs are kept up to this size together, 16 MiB: a check copies them several times. Our choice.
@@ -121,15 +122,22 @@ def outputs_of(value: object, depth: int = 0) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         if _is_plain(value) and value.is_floating_point() and value.numel():
             yield value
-    elif depth < _DEEPEST and isinstance(value, Mapping):
-        for inner in value.values():
+    elif depth < _DEEPEST:
+        for inner in _parts(value):
             yield from outputs_of(inner, depth + 1)
-    elif depth < _DEEPEST and isinstance(value, list | tuple):
-        for inner in value:
-            yield from outputs_of(inner, depth + 1)
-    elif depth < _DEEPEST and (hasattr(value, "__dataclass_fields__") or isinstance(value, SimpleNamespace)):
-        for field in getattr(value, "__dataclass_fields__", None) or vars(value):
-            yield from outputs_of(getattr(value, field, None), depth + 1)
+
+
+def _parts(value: object) -> Iterable[object]:
+    """Return what is inside of a collection, of an object of fields, or of a distribution: what tells it apart."""
+    if isinstance(value, Mapping):
+        return value.values()
+    if isinstance(value, list | tuple):
+        return value
+    if isinstance(value, Distribution):
+        return [vars(value).get(name) for name in (*value.arg_constraints, "base_dist")]
+    if hasattr(value, "__dataclass_fields__") or isinstance(value, SimpleNamespace):
+        return [getattr(value, name, None) for name in getattr(value, "__dataclass_fields__", None) or vars(value)]
+    return ()
 
 
 def has_same_tensors(earlier: Mapping[str, torch.Tensor] | None, tensors: Mapping[str, torch.Tensor]) -> bool:

@@ -45,6 +45,7 @@ from .torch_reached import ReachedParameters
 from .torch_rehearsal import Rehearsal
 from .torch_resting import RestingNetworks
 from .torch_sites import ModuleSites
+from .torch_stored_samples import StoredSamples
 from .torch_tape import TorchTape
 
 #: Steps at which the checks run: the second, one at which layers that begin at zero have moved, and two at which only
@@ -93,6 +94,7 @@ class TorchChecks(SilentListener):
         self._concerns, self._direction = concerns, direction
         self._resting = resting
         self._masks, self._mask_history = BootstrapMasks(self.guard), BootstrapHistory()
+        self._stored = StoredSamples()
         self._leaving: list[FunctionMode] = []
         self._waiting, self._is_of_the_run = list(occasions), occasions == OCCASIONS
         self._calls = ModuleCalls(module_sites, recorder) if self._is_of_the_run else None
@@ -367,6 +369,9 @@ class TorchChecks(SilentListener):
         if self._resting is not None:
             with self.guard.quietly(), checking(), torch.no_grad():
                 self._tell("", self._resting.step_ends())
+        if self._is_of_the_run:
+            with self.guard.quietly(), checking(), torch.no_grad():
+                self._tell("", self._stored.look())
         if self._reached is not None and self._occasion <= ALL_CHECKS:
             with self.guard.quietly(), checking():
                 seen.results += self._reached.step_ends(is_first=self._occasion == 1)

@@ -58,6 +58,12 @@ PAIRS = {
         "def mirror(img, x, y):\n    img = TF.vflip(img)\n    x = width - x\n    return img, x, y",
         "def mirror(img, x, y):\n    img = TF.hflip(img)\n    x = width - x\n    return img, x, y",
     ),
+    "an own class that keeps a vocabulary": (
+        "class Prep:\n    def fit(self, t):\n        self.vocab = {v: i for i, v in enumerate(np.unique(t))}\n"
+        "prep = Prep()\nx = prep.fit_transform(train_table)\ny = prep.fit_transform(test_table)",
+        "class Prep:\n    def fit(self, t):\n        self.vocab = {v: i for i, v in enumerate(np.unique(t))}\n"
+        "prep = Prep()\nx = prep.fit_transform(train_table)\ny = prep.transform(test_table)",
+    ),
     "temperature": (
         "alpha_loss = (self.log_alpha * (logp + self.target_entropy).detach()).mean()",
         "alpha_loss = -(self.log_alpha * (logp + self.target_entropy).detach()).mean()",

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterator
 from typing import Final
 
 from ..bindings import Function, called, names_given, parameters_of, walked
-from ..expressions import calls_in, words_in
+from ..expressions import assignments, calls_in, words_in
 from ..names import EVALUATION, TRAINING, words_of
 from .pattern import Found, Pattern
 
@@ -17,6 +17,7 @@ _NUMBERING: Final = frozenset(
         "pca", "svd", "le", "enc", "ohe", "lookup",
     }
 )  # fmt: skip
+_VOCABULARIES: Final = frozenset({"vocab", "vocabs", "vocabulary", "vocabularies", "lookup", "codes", "categories"})
 _FITS: Final = ("fit_transform", "fit", "fit_on_texts", "adapt", "build_vocab", "train_from_iterator")
 _FOLDS: Final = frozenset({"fold", "folds", "kfold", "kf", "skf", "kfolds"})
 _OPTIMIZERS: Final = frozenset({"opt", "optim", "optimizer", "optimiser"})
@@ -31,10 +32,17 @@ def _fitted_anew(tree: ast.AST) -> Iterator[Found]:
     """An encoder that is fitted to the test data gives a name another number than the training knows."""
     fits = [(call, _split_of(call.args[0]), _owner(call)) for call in calls_in(tree, *_FITS) if call.args]
     trained = {owner for _, split, owner in fits if split == "training"}
+    number = _that_number(tree)
     for call, split, owner in fits:
         is_same = owner in trained or any(words_of(owner) & words_of(other) & _NUMBERING for other in trained)
-        if split == "others" and is_same and words_of(owner) & _NUMBERING:
+        if split == "others" and is_same and (owner in number or words_of(owner) & _NUMBERING):
             yield "shift", f"{ast.unparse(call)} fits {owner} anew to data that are no training data", call.lineno
+
+
+def _that_number(tree: ast.AST) -> set[str]:
+    """Return the names of objects of the program's own classes that keep a vocabulary."""
+    keep = {one.name for one in walked(tree) if isinstance(one, ast.ClassDef) and words_in(one) & _VOCABULARIES}
+    return {name for name, value, _ in assignments(tree) if called(value) in keep}
 
 
 def _numbered_anew(tree: ast.AST) -> Iterator[Found]:
