@@ -38,6 +38,10 @@ _SAID: Final = {
         "lower the momentum, 0.99 to 0.999 for a run this short, or let it grow with the steps: "
         "min(0.9999, (1 + step) / (10 + step))",
     ),
+    "statistics": (
+        "in evaluation mode it normalises with the means and variances of the start",
+        "copy the buffers as well, from model.buffers(); torch's AveragedModel does with use_buffers=True",
+    ),
     "alike": (
         "it is no target that stays while the network learns",
         "copy the weights every few hundred steps only, or by a moving average with a small rate",
@@ -74,6 +78,7 @@ _ALIKE = "as a step began, target was critic itself, at each of 3 looks"
         _tried("teacher, which follows student, has gone 0.2% of its way so far", hardly=0.002),
         _tried("shadow, the average of net, has gone 1.7% of its way in 350 steps", averaged=0.017, ended=1.0),
         _tried("k, which was q at first, has gone 6.0 times as far as that ever has", astray=6.0),
+        _tried("the running statistics of ema's batch norms are still those of the first look", statistics=12.0),
         _tried(_ALIKE, _VALUE, alike=1.0),
         _tried(_UNASKED, _VALUE, unasked=3.0),
         Recording(structure=_TWO, events=(refuting_event(_CHECK, "q_target has not moved", never=1.0),)),
@@ -105,7 +110,8 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     step, and it is a warning, as in value learning where it had not moved when the training ended. Nothing that follows
     is of use if it is not called: in value learning, a copy that moves after its network and is never asked means that
     the target comes from the network itself. Averaged weights that only an evaluation asks are nobody's mistake, unless
-    they have gone less than a twentieth of their network's way as the training ends.
+    they have gone less than a twentieth of their network's way as the training ends. From step 200 on, a copy whose
+    weights follow and whose batch norms still have the running statistics of the first look is told as well.
 
     In reinforcement learning the probe also follows what networks answer without gradients to products with zeros and
     one other number. Where such a product is zero for two of three samples, the mask of episodes' ends is the wrong way
@@ -141,7 +147,7 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
         if "unasked" in told and context.kind.name != "value":
             continue
         words, advice = next(said for known, said in _SAID.items() if known in told or not known)
-        is_sure = bool(told & {"backwards", "averaged", "hardly", "astray"})
+        is_sure = bool(told & {"backwards", "averaged", "hardly", "astray", "statistics"})
         is_sure |= bool(told & {"alike", "unasked"}) and context.kind.name == "value"
         is_sure |= "ended" in told and context.kind.name == "value"
         is_sure |= "never" in told and _has_averaged_targets(context)
@@ -152,7 +158,7 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
             advice=advice,
             metric="",
             severity="warning" if is_sure else "info",
-            confidence=0.9 if told & {"backwards", "averaged"} else 0.7 if is_sure else 0.5,
+            confidence=0.9 if told & {"backwards", "averaged", "statistics"} else 0.7 if is_sure else 0.5,
         )
         yield replace(found, site=str(event.data.get("subject")))
 

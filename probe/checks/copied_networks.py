@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from .check_result import CheckResult, broken, held
 
@@ -40,6 +41,12 @@ def sample_of(network: torch.nn.Module) -> torch.Tensor:
     return torch.cat([part.double().cpu() for part in parts])
 
 
+def statistics_of(network: torch.nn.Module) -> torch.Tensor | None:
+    """Return the running means of the network's batch norms as one vector of float64; None where it has none."""
+    norms = [one for one in network.modules() if isinstance(one, _BatchNorm) and one.running_mean is not None]
+    return torch.cat([norm.running_mean.double().cpu() for norm in norms]) if norms else None
+
+
 def pull_towards(before: torch.Tensor, after: torch.Tensor, copy: torch.Tensor) -> float | None:
     """Return the share of the way to the copy by which a network was moved; None if it did not move, or elsewhere."""
     moved, way = after - before, copy - before
@@ -71,6 +78,8 @@ class CopyHistory:
         unasked: Looks at which it was not called at all.
         farthest: How far the network had gone, at the look at which it was farthest.
         alike: Looks at which both were the same as the step began.
+        gone: How far the copy had gone at the newest look.
+        first_statistics: Running means of the batch norms of both at their first look, once they are known.
         pulled: Shares of the way by which the network was moved to the copy between two steps; 1 where it was put back.
     """
 
@@ -83,7 +92,9 @@ class CopyHistory:
     unasked: int = 0
     alike: int = 0
     farthest: float = 0.0
+    gone: float = 0.0
     has_parted: bool = False
+    first_statistics: tuple[torch.Tensor, torch.Tensor] | None = None
     pulled: list[float] = field(default_factory=list)
 
     def look(
@@ -108,7 +119,7 @@ class CopyHistory:
         self.unasked += not is_asked
         size = float(self.first_network.norm()) + 1e-12
         way = float((network - self.first_network).norm())
-        gone = float((copy - self.first_copy).norm())
+        gone = self.gone = float((copy - self.first_copy).norm())
         self.alike += bool(torch.equal(copy, network)) and is_called
         self.farthest = max(self.farthest, way)
         share = pull_towards(before, network, copy)
@@ -126,6 +137,24 @@ class CopyHistory:
         numbers = {"moved": gone, "network_moved": way, "looks": float(self.looks)}
         multiple = multiple_of(self.first_copy, copy) if multiple_of(self.first_network, network) is None else None
         return self._told(gone, way, multiple, numbers)
+
+    def look_at_statistics(self, copy: torch.Tensor | None, network: torch.Tensor | None) -> CheckResult | None:
+        """Return that a copy follows its network, and its running means are still those that it was made with.
+
+        Args:
+            copy, network: Running means of both now.
+        """
+        if copy is None or network is None or copy.shape != network.shape:
+            return None
+        first_copy, first_network = self.first_statistics = self.first_statistics or (copy, network)
+        is_left = torch.equal(copy, first_copy) and not torch.equal(network, first_network)
+        if self.looks < _LATE or self.gone == 0.0 or not is_left:
+            return None
+        words = (
+            f"the weights of {self.copy} follow those of {self.network}, and the running statistics of its batch norms "
+            f"are still those of the first look"
+        )
+        return broken(FOLLOWS, self._claim, words, subject=self.copy, statistics=float(copy.numel()))
 
     def at_the_end(self, copy: torch.Tensor, network: torch.Tensor, steps: int) -> CheckResult | None:
         """Return that a copy has not moved until the training's end, or is an average that has hardly done so.

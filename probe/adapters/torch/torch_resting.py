@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 
 from ...aside import checking, is_aside
 from ...checks.check_result import CheckResult
-from ...checks.copied_networks import CopyHistory, pairs_of, sample_of
+from ...checks.copied_networks import CopyHistory, pairs_of, sample_of, statistics_of
 from ...checks.next_states import NextStates
 from ...checks.resting_inputs import RestingInputs, first_norm
 from ...checks.resting_mode import RestingMode
@@ -164,6 +164,9 @@ class _Pair:
         if self._ended is not None and self._begun is not None:
             called, asked = self._is_called, self._is_asked
             results.append(self._history.look(self._ended, self._begun, is_called=called, is_asked=asked))
+        copy, network = self._copy(), self._network()
+        if copy is not None and network is not None:
+            results.append(self._history.look_at_statistics(statistics_of(copy), statistics_of(network)))
         self._ended = self._begun = None
         yield from (result for result in results if result is not None)
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from ...checks.check_result import CheckResult, broken, held
 from ....storage.percent import percent
+from ...checks.check_result import CheckResult, broken, held
 from .process_objects import objects_of
 
 CHECK: Final = "stored_samples_stay"

@@ -67,6 +67,23 @@ def test_an_average_for_the_evaluation_that_is_still_the_start_is_told(run_alike
         assert "the average of network, has gone" in finding.explanation
 
 
+@pytest.mark.parametrize(
+    ("change", "is_told"),
+    [
+        ("pass", True),
+        ("[one.copy_(other) for one, other in zip(target.buffers(), network.buffers())]", False),
+        ("target(x)", False),  # in training mode, it has statistics of its own
+    ],
+)
+def test_an_average_with_the_running_statistics_of_the_start_is_told(run_alike, change, is_told):
+    text = TRAINING.replace("net(3, 16, 2)", "nn.Sequential(nn.Linear(3, 16), nn.BatchNorm1d(16), nn.Linear(16, 2))")
+    text = text.replace("wanted = target(x)", "wanted = 0.5 * x[:, :2]")
+    store, found, _ = run_alike(text.format(follow=f"follow(target, network, 0.01); {change}"))
+    findings = [one for one in store.findings(found.id) if one.cause == "stale_target"]
+    assert [(one.site, one.severity) for one in findings] == ([("target", "warning")] if is_told else [])
+    assert all("running statistics of its batch norms" in one.explanation for one in findings)
+
+
 def test_layers_of_one_shape_are_no_copies(run_alike):
     store, found, _ = run_alike(
         TRAINING.replace("copy.deepcopy(network)", "net(3, 16, 2).requires_grad_(False)").format(follow="pass")
