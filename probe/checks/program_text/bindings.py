@@ -2,6 +2,7 @@
 
 import ast
 import symtable
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ class Reads(ast.NodeVisitor):
         attributes: Attributes that are read, and strings that could name one.
         names: Plain names.
         imported: Names that one file takes from another.
+        strings: How often each string occurs.
         keywords: Keywords that calls are given, other than None.
         takes_all: Whether something reads all attributes or options at once.
         runs_text: Whether something runs text as code, which may read any name.
@@ -47,6 +49,7 @@ class Reads(ast.NodeVisitor):
         self.attributes: set[str] = set()
         self.names: set[str] = set()
         self.imported: set[str] = set()
+        self.strings: Counter[str] = Counter()
         self.keywords: set[str] = set()
         self.takes_all = self.runs_text = False
 
@@ -70,6 +73,7 @@ class Reads(ast.NodeVisitor):
         """Note a string that may name an attribute."""
         if isinstance(node.value, str) and node.value.isidentifier():
             self.attributes.add(node.value)
+            self.strings[node.value] += 1
 
     def visit_Call(self, node: ast.Call) -> None:
         """Note the keywords of a call; the names of options on a command line do not read them."""

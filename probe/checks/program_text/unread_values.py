@@ -96,6 +96,7 @@ def unread_values(
     for file in files:
         found += _of_functions(file, reads, reach)
         found += _of_modules(file, reads, reach)
+        found += _of_optimizers(file, reads, reach)
         if file.path not in reach.files or reach.is_collection:
             continue
         found += _of_the_top(file, reads, is_alone=len(files) == 1)
@@ -179,6 +180,19 @@ def _of_modules(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadValue
             purpose: Purpose | None = "layer" if is_layer else purpose_of(name)
             if purpose is not None and not name.startswith("_"):
                 yield UnreadValue(f"self.{name}", purpose, node.name, file.path, one.lineno)
+
+
+def _of_optimizers(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadValue]:
+    """Yield what an optimizer of the program's own keeps for each parameter, and no file of the program reads."""
+    for node in walked(file.tree):
+        if not isinstance(node, ast.ClassDef) or not any("Optimizer" in ast.unparse(base) for base in node.bases):
+            continue
+        kept = [one for one in walked(node) if isinstance(one, ast.Subscript) and "state" in ast.unparse(one.value)]
+        named = [(str(one.slice.value), one) for one in kept if isinstance(one.slice, ast.Constant)]
+        loaded = {name for name, one in named if isinstance(one.ctx, ast.Load)}
+        for name, one in named:
+            if isinstance(one.ctx, ast.Store) and name not in loaded and reads.strings[name] == 1 and reach.has(node):
+                yield UnreadValue(f"state[{name!r}]", "weight", node.name, file.path, one.lineno)
 
 
 def _never_called(file: _File, reads: Reads) -> Iterator[UnreadValue]:

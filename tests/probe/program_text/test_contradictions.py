@@ -64,6 +64,17 @@ PAIRS = {
         "class Prep:\n    def fit(self, t):\n        self.vocab = {v: i for i, v in enumerate(np.unique(t))}\n"
         "prep = Prep()\nx = prep.fit_transform(train_table)\ny = prep.transform(test_table)",
     ),
+    "crops of two scales": (
+        "def item(self, top, left):\n    lr_patch = lr[:, top:top + p, left:left + p]\n"
+        "    hr_patch = hr[:, top:top + P, left:left + P]\n",
+        "def item(self, top, left):\n    lr_patch = lr[:, top:top + p, left:left + p]\n"
+        "    hr_patch = hr[:, 2 * top:2 * top + P, 2 * left:2 * left + P]\n",
+    ),
+    "crops of two scales, by new places": (
+        "def item(self, top, left):\n    lr_patch = lr[left:left + p]\n    hr_patch = hr[left:left + P]\n",
+        "def item(self, top, left):\n    lr_patch = lr[left:left + p]\n    left = left * 2\n"
+        "    hr_patch = hr[left:left + P]\n",
+    ),
     "temperature": (
         "alpha_loss = (self.log_alpha * (logp + self.target_entropy).detach()).mean()",
         "alpha_loss = -(self.log_alpha * (logp + self.target_entropy).detach()).mean()",

@@ -20,7 +20,18 @@ def forward(self, x):
     top_w = top_w / top_w.sum(-1, keepdim=True)
     {rest}
 """
+SHARPNESS = """
+class SAM(torch.optim.Optimizer):
+    def first_step(self):
+        for p in self.params:
+            self.state[p]["e_w"] = p.grad
+            p.add_(p.grad)
+    def second_step(self):
+        {rest}
+        self.base.step()
+"""
 UNREAD = {
+    "what an optimizer keeps": (SHARPNESS.format(rest="pass"), "state['e_w']"),
     "weights of experts": (ROUTED.format(rest="return self.mean(x, top_i)"), "top_w"),
     "a mask that a function takes": ("def loss(p, y, mask):\n    return (p - y).mean()\n", "mask"),
     "the end of a transition": ("def learn(b):\n    s, s2, a, r, d = b.sample()\n    return s, a, r, s2\n", "d"),
@@ -74,6 +85,8 @@ def test_what_nothing_reads_is_told(name):
         "def attend(x):\n    y, weights = attention(x)\n    return y\n",
         "def run():\n    train_loss = train_epoch()\n    return 1\n",
         "def backward(ctx, mask):\n    return ctx\n",
+        SHARPNESS.format(rest="[p.sub_(self.state[p]['e_w']) for p in self.params]"),
+        SHARPNESS.format(rest="[p.sub_(self.state[p].pop('e_w')) for p in self.params]"),
         ROUTED.format(rest="return self.mean(x, top_i, top_w)"),
         ROUTED.format(rest="return [self.mean(x, top_i, w) for w in top_w]"),
         "def batches(data, d):\n    for x, y in data:\n        x, y = x.to(d), y.to(d)\n        yield x\n",

@@ -2,10 +2,11 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import Function, called, walked
+from ..bindings import Function, called, names_given, parameters_of, walked
 from ..expressions import assignments, blocks_in, calls_in, words_in
 from ..names import words_of
 from .pattern import Found, Pattern
@@ -24,6 +25,9 @@ _LAST: Final = frozenset({"-1", "[-1]", "(-1,)", "[3]", "(3,)"})
 
 #: Words of windows that lie before, and behind, the time of a forecast.
 _PAST: Final = frozenset({"past", "history", "hist", "lookback", "context", "encoder"})
+#: Words of pictures of low and of high resolution.
+_LOW: Final = frozenset({"lr", "low", "lowres", "lq", "small"})
+_HIGH: Final = frozenset({"hr", "high", "highres", "hq", "large"})
 _FUTURE: Final = frozenset({"future", "fut", "upcoming"})
 #: Names of places along an axis of a picture: `x`, `gy`, `cell_x`, `y0`.
 _AXIS: Final = re.compile(r"^(?:[a-z]+_)?[a-z]?(?P<axis>[xy])\d?$")
@@ -195,6 +199,33 @@ def _future_of_the_past(tree: ast.AST) -> Iterator[Found]:
                 yield "formula", f"{name} begins where the past begins, at {ast.unparse(cut)}", line
 
 
+def _unscaled_crop(tree: ast.AST) -> Iterator[Found]:
+    """A crop of the picture of high resolution begins at as many times the place as it is larger."""
+    for function in walked(tree):
+        if not isinstance(function, Function):
+            continue
+        cuts = [(words_of(name), name, value, line) for name, value, line in assignments(function)]
+        low = [(value, _extent_of(value)) for words, _, value, _ in cuts if words & _LOW]
+        given = Counter([*parameters_of(function), *(name for name, _ in names_given(function.body))])
+        for words, name, value, line in cuts:
+            begin, size = _extent_of(value)
+            others = [ast.unparse(one) for one, (start, extent) in low if start == begin and extent != size]
+            if words & _HIGH and begin and others and given[begin] < 2:
+                yield "formula", f"{name} = {ast.unparse(value)} begins where {others[0]} does, at another scale", line
+
+
+def _extent_of(value: ast.expr) -> tuple[str, str]:
+    """Return begin and size of the last axis of `picture[..., begin : begin + size]`; empty where it is none."""
+    begin = _cut_of(value)
+    indices = value.slice if isinstance(value, ast.Subscript) else None
+    last = indices.elts[-1] if isinstance(indices, ast.Tuple) and indices.elts else indices
+    end = last.upper if isinstance(last, ast.Slice) else None
+    is_sum = isinstance(end, ast.BinOp) and isinstance(end.op, ast.Add) and begin is not None
+    if not isinstance(end, ast.BinOp) or begin is None or not is_sum or ast.unparse(end.left) != ast.unparse(begin):
+        return "", ""
+    return ast.unparse(begin), ast.unparse(end.right)
+
+
 def _cut_of(value: ast.expr) -> ast.expr | None:
     """Return where an expression `series[..., begin:end]` begins; None of others, and of one that begins at 0."""
     indices = value.slice if isinstance(value, ast.Subscript) else None
@@ -222,4 +253,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _mixed_apart,
     _turned_axes,
     _future_of_the_past,
+    _unscaled_crop,
 )
