@@ -121,6 +121,10 @@ class _ScheduleErrorState:
             events=_schedule("CosineAnnealingLR", stepped=100, length=100, rate=0.0, peak=0.1, lowest=0.0),
         ),
         Recording({"scalar/learning_rate": tuple(min(1, (step + 1) / 20) * _COSINE[step] for step in _STEPS)}),
+        # the rate of an optimizer that rests, in a phase that another one trains
+        Recording(
+            {"scalar/learning_rate": (0.1, 0.05, *(0.0,) * 9), "scalar/learner/stepped": (1.0,) * 2 + (2.0,) * 9}
+        ),
         # warm restarts at the bottom of the curve, and steps down by ten
         Recording({"scalar/learning_rate": _COSINE + _COSINE}),
         Recording({"scalar/learning_rate": tuple(0.02 + rate for rate in _COSINE + _COSINE)}),
@@ -136,12 +140,12 @@ def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding
     at regular intervals, or ends far too early; and when it rises at intervals of ten steps or more while the model
     hardly learns, by the measure of `learning-rate-too-low`, as a warm-up does that is stepped once an epoch.
 
-    Intended schedules stay silent: warm restarts begin at the bottom of the curve, where it is flat or below a tenth of
-    its highest (Loshchilov and Hutter 2017, arXiv:1608.03983), and decay by steps is level between the steps. A rate
-    below 1e-4 of its highest trains nothing; it has ended too early if it stays there for as long as the fall took, at
-    least 50 steps, a quarter of that if it falls on below 1e-6, or at exactly zero for 8. A jump above the highest rate
-    so far is judged by its effect on the loss. Step the schedule in one place only, and restore its state when
-    resuming.
+    An optimizer that rests while another one steps is left alone. Intended schedules stay silent: warm restarts begin
+    at the bottom of the curve, where it is flat or below a tenth of its highest (Loshchilov and Hutter 2017,
+    arXiv:1608.03983), and decay by steps is level between the steps. A rate below 1e-4 of its highest trains nothing;
+    it has ended too early if it stays there for as long as the fall took, at least 50 steps, a quarter of that if it
+    falls on below 1e-6, or at exactly zero for 8. A jump above the highest rate so far is judged by its effect on the
+    loss. Step the schedule in one place only, and restore its state when resuming.
 
     When a PyTorch training ends, its schedules are asked how far they have come. One whose length is that of the
     training in steps, and that was stepped once an epoch, has done nothing yet; one whose last milestone came in the
@@ -156,7 +160,7 @@ def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding
     memory.path.learn_guess(map(context.scalar, GUESSES))
     memory.path.learn_update(context.typical_update)
     yield from _at_the_end(context, memory, rate or 0.0)
-    if rate is None:
+    if rate is None or _is_at_rest(context):
         return
     if not isfinite(rate) or rate < 0:
         words = f"the learning rate is {rate}, but a rate must be finite and not negative"
@@ -179,6 +183,12 @@ def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding
     memory.highest = max(memory.highest, rate)
     memory.rates.append(rate)
     memory.seen += 1
+
+
+def _is_at_rest(context: StepContext) -> bool:
+    """Return whether the first optimizer, whose rate this is, does not step: it may be that of a phase that is over."""
+    stepped = context.scalar("learner/stepped")
+    return stepped is not None and not int(stepped) & 1
 
 
 def _hardly_begun(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
