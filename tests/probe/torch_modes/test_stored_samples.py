@@ -9,6 +9,7 @@ class Marked(torch.utils.data.Dataset):
     def __init__(self, count=80):
         self.inputs, self.labels = torch.randn(count, 4, 8), torch.randint(0, 3, (count,))
         self.cache, self.soft = torch.zeros(count, 4, 8), torch.rand(count, 32)
+        self.marks = functional.one_hot(torch.randint(32, (count,)), 32).float()
         self.several = [torch.randn(4, 8) for _ in range(count)]
     def __len__(self):
         return len(self.inputs)
@@ -52,6 +53,7 @@ def test_a_transform_that_writes_into_the_data_is_named(run_alike, change, name)
     [
         "x = x.clone(); x[:, :3] = 0.0",
         "self.cache[number] = x",  # filled once
+        "self.marks[number] = functional.one_hot(torch.randint(32, ()), 32).float()",  # another sample in its place
         "self.soft[number] = torch.rand(32)",  # labels that are improved on the way
         "self.inputs = torch.randn(80, 4, 8)",
         "self.inputs[number] = torch.randn(4, 8)",  # as in a buffer
