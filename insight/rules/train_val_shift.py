@@ -132,27 +132,7 @@ def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding
     encoders and vocabularies that are fitted to the test data anew. Samples that a data set holds, and that a transform
     changes in place, drift away from all other data.
     """
-    for event in refuted(context, _NUMBERS, _PREPARED):
-        yield refutation(
-            context,
-            event,
-            consequence="the model gets other numbers in an evaluation than it has learned",
-            advice="build the vocabulary or the index of classes once, from the training data, and give it to both",
-            metric="",
-            severity="warning",
-            confidence=0.9,
-        )
-    for event in refuted(context, _STORED):
-        yield refutation(
-            context,
-            event,
-            consequence="what is cut out of a sample for one batch is gone in all later ones, and the training data "
-            "drift away from all other data",
-            advice="change a copy: begin the transform, or __getitem__, with a clone of the stored sample",
-            metric="",
-            severity="warning",
-            confidence=0.95,
-        )
+    yield from _told(context)
     memory.self_made.learn(context)
     training, evaluation = _row(context.table("batch")), _row(context.table("batch/eval"))
     if training is not None:
@@ -194,6 +174,31 @@ def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding
         "same sample",
         confidence=0.8,
     )
+
+
+def _told(context: StepContext) -> Iterator[Finding]:
+    """Yield a finding for each broken claim on how the data of training and evaluation are made."""
+    for event in refuted(context, _NUMBERS, _PREPARED):
+        yield refutation(
+            context,
+            event,
+            consequence="the model gets other numbers in an evaluation than it has learned",
+            advice="build the vocabulary or the index of classes once, from the training data, and give it to both",
+            metric="",
+            severity="warning",
+            confidence=0.9,
+        )
+    for event in refuted(context, _STORED):
+        yield refutation(
+            context,
+            event,
+            consequence="what is cut out of a sample for one batch is gone in all later ones, and the training data "
+            "drift away from all other data",
+            advice="change a copy: begin the transform, or __getitem__, with a clone of the stored sample",
+            metric="",
+            severity="warning",
+            confidence=0.95,
+        )
 
 
 def _learn_inputs(context: StepContext, memory: _TrainValShiftState) -> None:

@@ -3,9 +3,10 @@
 import ast
 import symtable
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+from .trees import walked
 
 #: Functions that run other files or modules by name.
 _RUN_TEXT = frozenset({"run_path", "run_module", "import_module", "exec_module", "__import__"})
@@ -87,23 +88,6 @@ class Reads(ast.NodeVisitor):
         for child in ast.iter_child_nodes(node):
             if name != "add_argument" or isinstance(child, ast.keyword):
                 self.visit(child)
-
-
-def walked(node: ast.AST) -> list[ast.AST]:
-    """Return a node and all nodes inside of it as `ast.walk` orders them; the latter are kept with the node."""
-    inside: list[ast.AST] | None = node.__dict__.get("inside")
-    if inside is None:
-        inside = node.__dict__["inside"] = list(ast.walk(node))[1:]
-    return [node, *inside]
-
-
-def trees_of(sources: Mapping[str, str]) -> dict[str, ast.Module]:
-    """Return the parsed files of a program by path, without those whose text cannot be parsed."""
-    found: dict[str, ast.Module] = {}
-    for path, text in sources.items():
-        with suppress(SyntaxError, ValueError, RecursionError):
-            found[path] = ast.parse(text)
-    return found
 
 
 def lines_of(node: Function) -> set[int]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from ..check_result import CheckResult, broken, held
-from .bindings import trees_of
 from .formulas import (
     aliases,
     arguments,
@@ -27,6 +26,7 @@ from .formulas import (
 )
 from .formulas.pattern import Sort
 from .module_places import NOWHERE, ModulePlaces
+from .trees import trees_of
 
 SIGNS, FORMULAS = "losses_fit_their_names", "values_fit_their_names"
 FROZEN, PREPARED = "pretrained_values_are_trained", "splits_are_prepared_alike"

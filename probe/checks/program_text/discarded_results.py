@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from ..check_result import CheckResult, broken, held
-from .bindings import Function, called, trees_of, walked
+from .bindings import Function, called
 from .module_places import NOWHERE, ModulePlaces
 from .reach import Place, Reach
+from .trees import trees_of, walked
 
 USED: Final = "results_are_used"
 _CLAIM = "the program uses the results of functions that change nothing in place"

@@ -4,8 +4,9 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from .bindings import called, pairs_of, walked
+from .bindings import called, pairs_of
 from .names import words_of
+from .trees import walked
 
 #: Calls that leave the sign and the meaning of what they are called on or given.
 _KEEPS = frozenset(

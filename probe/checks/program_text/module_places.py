@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
-from .bindings import Function, bindings_of, trees_of, walked
+from .bindings import Function, bindings_of
+from .trees import trees_of, walked
 
 #: Bindings that are followed from a line back to the module that made its values. Our choice.
 _FARTHEST: Final = 3

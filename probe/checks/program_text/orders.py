@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from ..check_result import CheckResult, broken, held
-from .bindings import Function, called, pairs_of, trees_of, walked
+from .bindings import Function, called, pairs_of
+from .trees import trees_of, walked
 
 BOUND: Final = "arrays_keep_one_order"
 _CLAIM = "arrays that are batched together are brought into the same order"

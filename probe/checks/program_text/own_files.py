@@ -12,7 +12,7 @@ from typing import Any
 
 from ....storage.code_places import OUR_FILES
 from ...facts.environment import without_secrets
-from .bindings import trees_of
+from .trees import trees_of
 
 #: Files of one program that are read, and bytes of one: more of either is a library. Our choice.
 _MOST_FILES, _MOST_BYTES = 40, 200_000

@@ -7,7 +7,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from .bindings import Function, called, lines_of, walked
+from .bindings import Function, called, lines_of
+from .trees import walked
 
 #: Trainings in one program's files, from which on they are a collection: what one leaves unread, another may have left.
 _COLLECTION: Final = 4

@@ -11,7 +11,8 @@ from types import FrameType, ModuleType
 from typing import Any, Final
 
 from ...frame_variables import variables_of_function
-from .bindings import LOOPS, Function, argument_of, called, given_to, lines_of, names_given, parameters_of, walked
+from .bindings import LOOPS, Function, argument_of, called, given_to, lines_of, names_given, parameters_of
+from .trees import walked
 
 #: What a setting may be; nothing of it is the program's own code.
 _PLAIN: Final = (bool, int, float, str, type(None))

@@ -7,8 +7,8 @@ from contextlib import suppress
 from types import FrameType
 from typing import Final
 
-from .bindings import trees_of
 from .settings import Scope, Settings, Unknown, walk
+from .trees import trees_of
 
 #: Branches inside of each other that are settled. Our choice.
 _ROUNDS: Final = 12

@@ -21,11 +21,11 @@ from .bindings import (
     lines_of,
     made_anew,
     scopes_in,
-    walked,
 )
 from .module_places import NOWHERE, ModulePlaces
 from .names import Purpose, ends_transition, is_action, purpose_of, words_of
 from .reach import Place, Reach
+from .trees import walked
 
 READ: Final = "values_are_read"
 _CLAIM = "the program reads the masks, weights, settings and layers that its text gives values"

@@ -4,9 +4,10 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ..bindings import Function, called, parameters_of, walked
+from ..bindings import Function, called, parameters_of
 from ..expressions import blocks_in, is_name
 from ..names import words_of
+from ..trees import walked
 from .pattern import Found, Pattern
 
 #: Words of names that are meant to hold what was there before a change, or what was changed.

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Final
 
-from ..bindings import Function, called, walked
+from ..bindings import Function, called
 from ..expressions import assignments, inner, words_in
 from ..names import words_of
+from ..trees import walked
 from .pattern import Found, Pattern
 
 #: Words that tell one of two alike things from the other. A name has such a word, or its first letter alone.

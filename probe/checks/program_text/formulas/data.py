@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import Function, called, names_given, parameters_of, walked
+from ..bindings import Function, called, names_given, parameters_of
 from ..expressions import assignments, blocks_in, calls_in, words_in
 from ..names import words_of
+from ..trees import walked
 from .pattern import Found, Pattern
 
 #: Calls that mirror pictures from left to right by their names, and classes that do so now and then.

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import LOOPS, Function, called, names_given, pairs_of, walked
+from ..bindings import LOOPS, Function, called, names_given, pairs_of
 from ..expressions import assignments, calls_in, is_name
 from ..names import words_of
+from ..trees import walked
 from .pattern import Found, Pattern
 
 #: A name that says what is differentiated by what: `u_x`, `du_dx`, `d2u_dx2`, `u_xx`, `dudt`.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ..bindings import Function, called, walked
+from ..bindings import Function, called
 from ..expressions import (
     assignments,
     calls_in,
@@ -16,6 +16,7 @@ from ..expressions import (
     words_in,
 )
 from ..names import words_of
+from ..trees import walked
 from .pattern import Found, Pattern
 
 _VARIANCE: Final = frozenset({"logvar", "lv", "logvariance"})

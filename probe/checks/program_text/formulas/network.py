@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from ..bindings import Function, walked
+from ..bindings import Function
 from ..expressions import (
     DIGITS,
     assignments,
@@ -14,6 +14,7 @@ from ..expressions import (
     is_name,
 )
 from ..names import words_of
+from ..trees import walked
 from .pattern import Found, Pattern
 
 #: Functions whose values are drawn.

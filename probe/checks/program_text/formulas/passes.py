@@ -4,8 +4,9 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import called, walked
+from ..bindings import called
 from ..expressions import blocks_in, words_in
+from ..trees import walked
 from .pattern import Found, Pattern
 
 #: Calls that use no gradient.

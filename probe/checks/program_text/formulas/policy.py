@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import Function, walked
+from ..bindings import Function
 from ..expressions import (
     DIGITS,
     assignments,
@@ -19,6 +19,7 @@ from ..expressions import (
     words_through,
 )
 from ..names import words_of
+from ..trees import walked
 from .pattern import Found, Pattern
 
 _OLD: Final = frozenset({"old", "behavior", "behaviour", "prev"})

@@ -4,8 +4,9 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import called, walked
+from ..bindings import called
 from ..expressions import assignments, calls_in
+from ..trees import walked
 from .pattern import Found, Pattern
 
 #: Losses, and the place among their arguments at which they take the blank.

@@ -4,9 +4,10 @@ import ast
 from collections.abc import Container, Iterator
 from typing import Final
 
-from ..bindings import Function, called, names_given, parameters_of, walked
+from ..bindings import Function, called, names_given, parameters_of
 from ..expressions import assignments, calls_in, words_in
 from ..names import EVALUATION, TRAINING, words_of
+from ..trees import walked
 from .pattern import Found, Pattern
 
 _OTHERS: Final = EVALUATION | {"heldout"}

@@ -4,9 +4,10 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import Function, called, walked
+from ..bindings import Function, called
 from ..expressions import assignments, calls_in, terms, words_in
 from ..names import words_of
+from ..trees import walked
 from .pattern import Found, Pattern
 
 _TIMES: Final = frozenset({"time", "times", "duration", "durations", "t", "survtime", "survival", "followup", "y"})

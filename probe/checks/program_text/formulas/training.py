@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import Function, called, walked
+from ..bindings import Function, called
 from ..expressions import (
     assignments,
     calls_in,
@@ -15,6 +15,7 @@ from ..expressions import (
     words_through,
 )
 from ..names import words_of
+from ..trees import walked
 from .pattern import Found, Pattern
 
 _POSITIVE: Final = frozenset({"pos", "positive", "positives", "chosen", "win", "winner", "preferred"})
