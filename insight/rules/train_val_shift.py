@@ -18,6 +18,22 @@ from ..running_statistics import Window
 _MODEL = chain("one:Dense", "two:Dense")
 _NUMBERS, _PREPARED = "names_have_one_number", "splits_are_prepared_alike"
 _STORED = "stored_samples_stay"
+_ONE_VOCABULARY = (
+    "the model gets other numbers in an evaluation than it has learned",
+    "build the vocabulary or the index of classes once, from the training data, and give it to both",
+    0.9,
+)
+#: What follows if a check is broken, what to do, and the confidence.
+_SAID = {
+    _NUMBERS: _ONE_VOCABULARY,
+    _PREPARED: _ONE_VOCABULARY,
+    _STORED: (
+        "what is cut out of a sample for one batch is gone in all later ones, and the training data drift away from "
+        "all other data",
+        "change a copy: begin the transform, or __getitem__, with a clone of the stored sample",
+        0.95,
+    ),
+}
 #: Shift of the mean in standard deviations of the training data, factor of the spread, and deviations between batches.
 #: Our choice: augmentation alone moved means by up to 0.2 and spreads by 1.2.
 _MOVED, _STRETCHED, _STRANGE = 0.5, 1.6, 8.0
@@ -178,26 +194,16 @@ def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding
 
 def _told(context: StepContext) -> Iterator[Finding]:
     """Yield a finding for each broken claim on how the data of training and evaluation are made."""
-    for event in refuted(context, _NUMBERS, _PREPARED):
+    for event in refuted(context, *_SAID):
+        consequence, advice, confidence = _SAID[str(event.data.get("check"))]
         yield refutation(
             context,
             event,
-            consequence="the model gets other numbers in an evaluation than it has learned",
-            advice="build the vocabulary or the index of classes once, from the training data, and give it to both",
+            consequence=consequence,
+            advice=advice,
             metric="",
             severity="warning",
-            confidence=0.9,
-        )
-    for event in refuted(context, _STORED):
-        yield refutation(
-            context,
-            event,
-            consequence="what is cut out of a sample for one batch is gone in all later ones, and the training data "
-            "drift away from all other data",
-            advice="change a copy: begin the transform, or __getitem__, with a clone of the stored sample",
-            metric="",
-            severity="warning",
-            confidence=0.95,
+            confidence=confidence,
         )
 
 

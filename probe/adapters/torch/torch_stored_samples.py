@@ -31,14 +31,13 @@ class _Held:
     """Some samples of one data set, and copies of what they were.
 
     Args:
-        name: Of the data set's class and attribute.
         owner: The data set.
+        place: Its attribute, and the number in a tuple there.
         numbers: Of the samples.
     """
 
-    name: str
     owner: ref[Any]
-    attribute: str
+    place: str
     numbers: list[int]
     copies: list[torch.Tensor]
     addresses: list[int]
@@ -56,28 +55,34 @@ class StoredSamples:
         if self.held is None:
             self.held = [one for data in objects_of(Dataset)[:_MOST_SETS] for one in _samples_of(data)]
             return
-        results = [_compared(one) for one in self.held if one.name not in self.told]
-        for name, result in results:
-            if result is not None and result.outcome == "broken":
-                self.told.add(name)
-                yield result
+        results = [result for one in self.held if (result := _compared(one)) is not None]
+        found = [result for result in results if result.outcome == "broken" and result.subject not in self.told]
+        self.told.update(result.subject for result in found)
+        yield from found
         if results and not self.told:
             yield held(CHECK, _CLAIM, data_sets=float(len(results)))
 
 
 def _samples_of(data: Any) -> Iterator[_Held]:
     """Yield samples of every array, or list of arrays, of real numbers that a data set keeps for as many samples."""
+    for place, stored in _stored_in(data):
+        count = len(stored)
+        numbers = np.unique(np.linspace(0, count - 1, _SAMPLES).astype(int)).tolist() if count >= _SAMPLES else []
+        views = [_view(stored, number) for number in numbers]
+        if not views or any(view is None for view in views) or sum(view.numel() for view in views) > _MOST:
+            continue
+        yield _Held(ref(data), place, numbers, [view.clone() for view in views], [view.data_ptr() for view in views])
+
+
+def _stored_in(data: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the lists and arrays that a data set keeps, those of a tuple one by one, and where."""
     for attribute, value in list(vars(data).items()):
-        several = value if isinstance(value, tuple) and 0 < len(value) <= _MOST_SETS else (value,)
-        for at, one in enumerate(several):
-            count = len(one) if isinstance(one, list | torch.Tensor | np.ndarray) and np.ndim(one) else 0
-            numbers = np.unique(np.linspace(0, count - 1, _SAMPLES).astype(int)).tolist() if count >= _SAMPLES else []
-            views = [_view(one, number) for number in numbers]
-            if not views or any(view is None for view in views) or sum(view.numel() for view in views) > _MOST:
-                continue
-            place = attribute if several[0] is value else f"{attribute}[{at}]"
-            copies, addresses = [view.clone() for view in views], [view.data_ptr() for view in views]
-            yield _Held(f"{type(data).__name__}.{place}", ref(data), place, numbers, copies, addresses)
+        named = [(attribute, value)]
+        if isinstance(value, tuple) and len(value) <= _MOST_SETS:
+            named = [(f"{attribute}[{at}]", one) for at, one in enumerate(value)]
+        for place, one in named:
+            if isinstance(one, list) or (isinstance(one, torch.Tensor | np.ndarray) and one.ndim):
+                yield place, one
 
 
 def _view(stored: Any, number: int) -> Any:
@@ -90,26 +95,24 @@ def _view(stored: Any, number: int) -> Any:
     return value.detach() if value.layout is torch.strided and value.numel() >= _FEWEST else None
 
 
-def _compared(one: _Held) -> tuple[str, CheckResult | None]:
+def _compared(one: _Held) -> CheckResult | None:
     """Return what has become of the samples: none where the data set is gone, or they lie elsewhere."""
     data = one.owner()
-    name, bracket, at = one.attribute.partition("[")
-    stored = None if data is None else getattr(data, name, None)
-    stored = stored[int(at[:-1])] if bracket and isinstance(stored, tuple) else stored
-    changed, shares = 0, list[float]()
+    stored = None if data is None else dict(_stored_in(data)).get(one.place)
+    shares = list[float]()
     for number, copy, address in zip(one.numbers, one.copies, one.addresses, strict=True):
-        view = _view(stored, number) if isinstance(stored, list | torch.Tensor | np.ndarray) else None
+        view = None if stored is None else _view(stored, number)
         if view is None or view.shape != copy.shape or view.data_ptr() != address:
-            return one.name, None
+            return None
         is_other = (view != copy) & ~(view.isnan() & copy.isnan())
         share = float(is_other.double().mean())
         if 0.0 < share <= 1.0 - _KEPT and copy.unique().numel() >= _DIFFERENT:
-            changed += 1
             shares.append(share)
-    if changed <= _CHANGED * len(one.numbers):
-        return one.name, held(CHECK, _CLAIM, subject=one.name)
+    name = f"{type(data).__name__}.{one.place}"
+    if len(shares) <= _CHANGED * len(one.numbers):
+        return held(CHECK, _CLAIM, subject=name)
     words = (
-        f"{changed} of {len(one.numbers)} samples of {one.name} have changed in place since the first look, "
+        f"{len(shares)} of {len(one.numbers)} samples of {name} have changed in place since the first look, "
         f"{percent(sum(shares) / len(shares))} of their values"
     )
-    return one.name, broken(CHECK, _CLAIM, words, subject=one.name, changed=float(changed))
+    return broken(CHECK, _CLAIM, words, subject=name, changed=float(len(shares)))

@@ -90,6 +90,11 @@ class Reads(ast.NodeVisitor):
                 self.visit(child)
 
 
+def functions_in(node: ast.AST) -> list[Function]:
+    """Return the functions inside of a node, at any depth."""
+    return [one for one in walked(node) if isinstance(one, Function)]
+
+
 def lines_of(node: Function) -> set[int]:
     """Return the lines at which a function may be said to begin: its own, and those of its decorators."""
     return {node.lineno, *(one.lineno for one in node.decorator_list)}
@@ -175,21 +180,6 @@ def is_unread(symbol: symtable.Symbol, scope: symtable.SymbolTable) -> bool:
     inside = [one.lookup(name) for one in scopes_in(scope) if name in one.get_identifiers()]
     is_top = scope.get_type() == "module"
     return not any(one.is_free() or (is_top and one.is_global() and one.is_referenced()) for one in inside)
-
-
-def made_anew(name: str, body: Iterable[ast.stmt]) -> ast.Assign | None:
-    """Return the assignment that makes a new value of a name's last one, if nothing but such assignments reads it."""
-    nodes = [one for statement in body for one in walked(statement)]
-    anew = [one for one in nodes if isinstance(one, ast.Assign) and _is_of(one.targets[0], name)]
-    inside = {id(part) for one in anew for part in walked(one.value)}
-    reads = [one for one in nodes if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load)]
-    if not reads or any(id(one) not in inside for one in reads):
-        return None
-    return next(one for one in reversed(anew) if any(_is_of(part, name) for part in walked(one.value)))
-
-
-def _is_of(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def called(node: ast.AST | None) -> str:

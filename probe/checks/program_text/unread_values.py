@@ -19,9 +19,9 @@ from .bindings import (
     is_interface,
     is_unread,
     lines_of,
-    made_anew,
     scopes_in,
 )
+from .expressions import is_name
 from .module_places import NOWHERE, ModulePlaces
 from .names import Purpose, ends_transition, is_action, purpose_of, words_of
 from .reach import Place, Reach
@@ -133,12 +133,23 @@ def _of_functions(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadVal
 
 def _normalised(file: _File, function: Function, name: str) -> Iterator[UnreadValue]:
     """Yield a value that is normalised, or masked, and read by nothing afterwards."""
-    anew = None if name.startswith("_") else made_anew(name, function.body)
+    anew = None if name.startswith("_") else _made_anew(name, function.body)
     if anew is None:
         return
     is_divided = isinstance(anew.value, ast.BinOp) and isinstance(anew.value.op, ast.Div)
     if is_divided or called(anew.value) in _NORMALISING:
         yield UnreadValue(name, "weight", function.name, file.path, anew.lineno)
+
+
+def _made_anew(name: str, body: Iterable[ast.stmt]) -> ast.Assign | None:
+    """Return the assignment that makes a new value of a name's last one, if nothing but such assignments reads it."""
+    nodes = [one for statement in body for one in walked(statement)]
+    anew = [one for one in nodes if isinstance(one, ast.Assign) and is_name(one.targets[0], name)]
+    inside = {id(part) for one in anew for part in walked(one.value)}
+    reads = [one for one in nodes if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load)]
+    if not reads or any(id(one) not in inside for one in reads):
+        return None
+    return next(one for one in reversed(anew) if any(is_name(part, name) for part in walked(one.value)))
 
 
 def _of_the_top(file: _File, reads: Reads, *, is_alone: bool) -> Iterator[UnreadValue]:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import Function, called, names_given, parameters_of
-from ..expressions import assignments, blocks_in, calls_in, words_in
+from ..bindings import called, functions_in, names_given, parameters_of
+from ..expressions import assignments, blocks_in, calls_in, is_difference, words_in
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -93,21 +93,17 @@ def _mirrors(change: ast.Assign) -> bool:
 def _mirrored_boxes(tree: ast.AST) -> Iterator[Found]:
     """A box is mirrored along the axis along which its picture is."""
     is_rows_first = any(calls_in(tree, "Conv2d")) and not any(calls_in(tree, "permute", "transpose", "movedim"))
-    for function in walked(tree):
-        is_one = isinstance(function, Function) and function.name == "__getitem__" and is_rows_first
-        for block in blocks_in(function) if isinstance(function, Function) else ():
-            flips = [(call, axis) for one in block for call in _calls(one) if (axis := _flipped(call, is_one=is_one))]
+    for function in functions_in(tree):
+        is_one = is_rows_first and function.name == "__getitem__"
+        for block in blocks_in(function):
+            given = [one for one in block if isinstance(one, ast.Assign | ast.AnnAssign | ast.AugAssign)]
+            calls = [call for one in given for call in calls_in(one, "flip", *_ALONG)]
+            flips = [(call, axis) for call in calls if (axis := _flipped(call, is_one=is_one))]
             turned = {axis for one in block for part in walked(one) if (axis := _mirrored_axis(part))}
             for call, axis in flips:
                 if turned and axis not in turned:
                     words = f"{ast.unparse(call)} mirrors {axis}, and {' and '.join(sorted(turned))} of a place with it"
                     yield "formula", words, call.lineno
-
-
-def _calls(statement: ast.stmt) -> list[ast.Call]:
-    """Return the calls in a statement that assigns something."""
-    is_simple = isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign)
-    return [one for one in walked(statement) if isinstance(one, ast.Call)] if is_simple else []
 
 
 def _flipped(call: ast.Call, *, is_one: bool) -> str:
@@ -120,14 +116,12 @@ def _flipped(call: ast.Call, *, is_one: bool) -> str:
         return _ALONG[called(call)]
     given = [ast.unparse(one).strip("[](),") for one in (*call.args, *(one.value for one in call.keywords))]
     known = {"-1": "x", "-2": "y", **({"1": "y", "2": "x"} if is_one else {})}
-    is_flip = called(call) == "flip" and bool(words_in(call) & _PICTURES)
-    return next((known[one] for one in given if one in known), "") if is_flip else ""
+    return next((known[one] for one in given if one in known), "") if words_in(call) & _PICTURES else ""
 
 
 def _mirrored_axis(node: ast.AST) -> str:
     """Return the axis of a place that an expression `1 - x1` or `width - x1` mirrors; empty of others."""
-    is_difference = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
-    if not isinstance(node, ast.BinOp) or not is_difference or not isinstance(node.right, ast.Name):
+    if not isinstance(node, ast.BinOp) or not is_difference(node) or not isinstance(node.right, ast.Name):
         return ""
     is_end = ast.unparse(node.left) in ("1", "1.0") or bool(words_in(node.left) & _EXTENTS)
     found = _AXIS.match(node.right.id)
@@ -136,9 +130,7 @@ def _mirrored_axis(node: ast.AST) -> str:
 
 def _mixed_apart(tree: ast.AST) -> Iterator[Found]:
     """Inputs and labels are mixed with those of the same other samples (Zhang et al. 2018, arXiv:1710.09412)."""
-    for function in walked(tree):
-        if not isinstance(function, Function):
-            continue
+    for function in functions_in(tree):
         orders = {name for name, value, _ in assignments(function) if _is_an_order(value)}
         taken = [one for one in walked(function) if isinstance(one, ast.Subscript)]
         ordered = [one for one in taken if _is_an_order(one.slice) or (_name(one.slice) in orders)]
@@ -189,22 +181,18 @@ def _turned_axes(tree: ast.AST) -> Iterator[Found]:
 
 def _future_of_the_past(tree: ast.AST) -> Iterator[Found]:
     """What is known of the future is cut out of a series where the future begins, behind the past."""
-    for function in walked(tree):
-        if not isinstance(function, Function):
-            continue
-        cuts = [(name, cut, line) for name, value, line in assignments(function) if (cut := _cut_of(value)) is not None]
-        past = [cut for name, cut, _ in cuts if words_of(name) & _PAST]
-        for name, cut, line in cuts:
-            same = [one for one in past if ast.unparse(one) == ast.unparse(cut)]
-            if words_of(name) & _FUTURE and not words_of(name) & _PAST and same:
-                yield "formula", f"{name} begins where the past begins, at {ast.unparse(cut)}", line
+    for function in functions_in(tree):
+        cuts = [(words_of(name), name, _cut_of(value), line) for name, value, line in assignments(function)]
+        begun = [(words, name, ast.unparse(cut.lower), line) for words, name, cut, line in cuts if cut and cut.lower]
+        past = {begin for words, _, begin, _ in begun if words & _PAST}
+        for words, name, begin, line in begun:
+            if words & _FUTURE and not words & _PAST and begin in past:
+                yield "formula", f"{name} begins where the past begins, at {begin}", line
 
 
 def _unscaled_crop(tree: ast.AST) -> Iterator[Found]:
     """A crop of the picture of high resolution begins at as many times the place as it is larger."""
-    for function in walked(tree):
-        if not isinstance(function, Function):
-            continue
+    for function in functions_in(tree):
         cuts = [(words_of(name), name, value, line) for name, value, line in assignments(function)]
         low = [(value, _extent_of(value)) for words, _, value, _ in cuts if words & _LOW]
         given = Counter([*parameters_of(function), *(name for name, _ in names_given(function.body))])
@@ -217,21 +205,20 @@ def _unscaled_crop(tree: ast.AST) -> Iterator[Found]:
 
 def _extent_of(value: ast.expr) -> tuple[str, str]:
     """Return begin and size of the last axis of `picture[..., begin : begin + size]`; empty where it is none."""
-    begin = _cut_of(value)
-    indices = value.slice if isinstance(value, ast.Subscript) else None
-    last = indices.elts[-1] if isinstance(indices, ast.Tuple) and indices.elts else indices
-    end = last.upper if isinstance(last, ast.Slice) else None
-    is_sum = isinstance(end, ast.BinOp) and isinstance(end.op, ast.Add) and begin is not None
-    if not isinstance(end, ast.BinOp) or begin is None or not is_sum or ast.unparse(end.left) != ast.unparse(begin):
+    cut = _cut_of(value)
+    end = cut.upper if cut is not None else None
+    if cut is None or cut.lower is None or not isinstance(end, ast.BinOp) or not isinstance(end.op, ast.Add):
         return "", ""
-    return ast.unparse(begin), ast.unparse(end.right)
+    begin = ast.unparse(cut.lower)
+    return (begin, ast.unparse(end.right)) if ast.unparse(end.left) == begin else ("", "")
 
 
-def _cut_of(value: ast.expr) -> ast.expr | None:
-    """Return where an expression `series[..., begin:end]` begins; None of others, and of one that begins at 0."""
+def _cut_of(value: ast.expr) -> ast.Slice | None:
+    """Return the last slice of `series[..., begin:end]`; None of others, and of one that begins at a fixed place."""
     indices = value.slice if isinstance(value, ast.Subscript) else None
     last = indices.elts[-1] if isinstance(indices, ast.Tuple) and indices.elts else indices
-    return last.lower if isinstance(last, ast.Slice) and not isinstance(last.lower, ast.Constant) else None
+    is_moving = isinstance(last, ast.Slice) and not isinstance(last.lower, ast.Constant)
+    return last if isinstance(last, ast.Slice) and is_moving else None
 
 
 def _order_of_axes(node: ast.Subscript) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import LOOPS, Function, called, names_given, pairs_of
+from ..bindings import LOOPS, Function, called, functions_in, names_given, pairs_of
 from ..expressions import assignments, calls_in, is_name
 from ..names import words_of
 from ..trees import walked
@@ -46,28 +46,22 @@ def _first_for_second(tree: ast.AST) -> Iterator[Found]:
 
 def _unreversed(tree: ast.AST) -> Iterator[Found]:
     """A layer that reverses gradients turns their sign (Ganin et al. 2016, arXiv:1505.07818, equation 14)."""
-    turned = {ast.unparse(call.func).removesuffix(".apply") for call in _turned_calls(tree)}
+    applied = [call for call in calls_in(tree, "apply") if any(isinstance(part, ast.USub) for part in walked(call))]
+    turned = {ast.unparse(call.func).removesuffix(".apply") for call in applied}
     for node in walked(tree):
         is_reversal = isinstance(node, ast.ClassDef) and bool(words_of(node.name) & _REVERSALS)
         if not isinstance(node, ast.ClassDef) or not is_reversal or node.name in turned:
             continue
         passes = {one.name: one for one in node.body if isinstance(one, Function)}
         backward, forward = passes.get("backward"), passes.get("forward")
-        if backward is None or forward is None or next(calls_in(forward, *_TURNS), None) is not None:
+        if backward is None or forward is None or any(calls_in(forward, *_TURNS)):
             continue
-        signs = [one for one in walked(backward) if isinstance(one, ast.USub | ast.Sub)]
-        if not signs and next(calls_in(backward, "neg", "neg_", "negative"), None) is None:
+        has_sign = any(isinstance(one, ast.USub | ast.Sub) for one in walked(backward))
+        if not has_sign and not any(calls_in(backward, "neg", "neg_", "negative")):
             returned = [one for one in walked(backward) if isinstance(one, ast.Return) and one.value is not None]
             if returned:
                 words = f"{node.name} passes gradients on with their sign: {ast.unparse(returned[-1])}"
                 yield "sign", words, returned[-1].lineno
-
-
-def _turned_calls(tree: ast.AST) -> Iterator[ast.Call]:
-    """Yield the calls of `apply` that are given something negative."""
-    for call in calls_in(tree, "apply"):
-        if isinstance(call.func, ast.Attribute) and any(isinstance(part, ast.USub) for part in walked(call)):
-            yield call
 
 
 def _standing_time(tree: ast.AST) -> Iterator[Found]:
@@ -75,9 +69,7 @@ def _standing_time(tree: ast.AST) -> Iterator[Found]:
 
     Told of a time that begins at zero before a loop and is given to every step of it as it was.
     """
-    for function in walked(tree):
-        if not isinstance(function, Function):
-            continue
+    for function in functions_in(tree):
         begun = {name: value for name, value, _ in assignments(function) if name in _TIMES and _is_zero(value)}
         given = Counter(name for name, _ in names_given(function.body))
         for loop in walked(function):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ..bindings import Function, called
+from ..bindings import called, functions_in
 from ..expressions import (
     assignments,
     calls_in,
@@ -108,9 +108,7 @@ def _hinge(tree: ast.AST) -> Iterator[Found]:
 
 def _noising(tree: ast.AST) -> Iterator[Found]:
     """Signal and noise are weighed by sqrt(a) and sqrt(1 - a) (Ho et al. 2020, arXiv:2006.11239, equation 4)."""
-    for function in walked(tree):
-        if not isinstance(function, Function):
-            continue
+    for function in functions_in(tree):
         known = {name: value for name, value, _ in assignments(function)}
         for node in walked(function):
             if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):

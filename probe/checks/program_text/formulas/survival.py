@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import Function, called
+from ..bindings import Function, called, functions_in
 from ..expressions import assignments, calls_in, terms, words_in
 from ..names import words_of
 from ..trees import walked
@@ -20,9 +20,7 @@ _TURNED: Final = frozenset({"flip", "flipud", "reversed", "neg", "negative"})
 
 def _risk_set(tree: ast.AST) -> Iterator[Found]:
     """At risk is who has not left yet: sums run from the longest time on (Katzman et al. 2018, arXiv:1606.00931)."""
-    for function in walked(tree):
-        if not isinstance(function, Function):
-            continue
+    for function in functions_in(tree):
         sums = [one for one in calls_in(function, "cumsum", "logcumsumexp")]
         is_of_risks = [one for one in sums if words_in(one) & _RISKS or any(calls_in(one, "exp"))]
         if not is_of_risks or not words_in(function) & _OBSERVED | _words_of_arguments(function) & _OBSERVED:
@@ -54,11 +52,8 @@ def _ranked_before(tree: ast.AST) -> Iterator[Found]:
         sums = list(calls_in(function, "logcumsumexp", "cumsum"))
         descends = [one for one in calls_in(function, "sort", "argsort") if _is_descending(one)]
         if sums and descends and not _is_turned(function):
-            yield (
-                "formula",
-                f"{ast.unparse(sums[0])} sums over those that rank before, not over those left",
-                sums[0].lineno,
-            )
+            said = f"{ast.unparse(sums[0])} sums over those that rank before, not over those left"
+            yield "formula", said, sums[0].lineno
 
 
 def _censored_hazard(tree: ast.AST) -> Iterator[Found]:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import Function, called
+from ..bindings import Function, called, functions_in
 from ..expressions import (
     assignments,
     calls_in,
@@ -82,9 +82,7 @@ def _plateau(tree: ast.AST) -> Iterator[Found]:
 def _agreement(tree: ast.AST) -> Iterator[Found]:
     """A loss falls as the overlap with its target grows (Milletari et al. 2016, arXiv:1606.04797, section 3)."""
     makers = {one.name for one in walked(tree) if isinstance(one, Function) and _returns_overlap(one)}
-    for function in walked(tree):
-        if not isinstance(function, Function):
-            continue
+    for function in functions_in(tree):
         known: dict[str, list[ast.expr]] = {}
         for name, value, _ in assignments(function):
             known.setdefault(name, []).append(value)
