@@ -189,9 +189,14 @@ def all_cases(
     cache: Path,
     processes: int,
     further: Further = _NOTHING,
+    has_additions: bool = False,
 ) -> list[Case]:
-    """Run everything, so many programs side by side."""
-    runner = Runner(cache)
+    """Run everything, so many programs side by side.
+
+    Args:
+        has_additions: Add what mutants give without the monitor to the file that is kept with the sources.
+    """
+    runner = Runner(cache, has_additions=has_additions)
     for group in {entry.group for entry in entries}:
         interpreter(GROUPS[group], cache)
     with ThreadPoolExecutor(processes) as pool:

@@ -35,6 +35,7 @@ def main() -> None:
         cache=cache_folder(),
         processes=options.processes,
         further=Further(has_reference=options.reference, has_logged=options.logged),
+        has_additions=options.keep,
     )
     asked = peer_runs(cases, cache=cache_folder(), processes=options.processes) if options.peers else None
     written = document(
@@ -82,5 +83,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="draws the mutants; the first seed of the programs")
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="seeds of each program, two or more")
     parser.add_argument("--sample", type=int, default=MUTANTS, help="at most so many mutants")
+    parser.add_argument("--keep", action="store_true", help="add results of mutants to the file beside the sources")
     parser.add_argument("--processes", type=int, default=1, help="programs side by side")
     return parser.parse_args()

@@ -85,7 +85,7 @@ class Watched:
         return cls(Cost(**values["cost"]), values["verdict"], *parts)
 
 
-def run_plain(python: Path, script: Path, seed: int, *, limit_s: float = 600.0) -> Cost:
+def run_plain(python: Path, script: Path, seed: int, *, limit_s: float = 1200.0) -> Cost:
     """Run a program as its author does."""
     with tempfile.TemporaryDirectory(prefix="zoo-") as folder:
         return _run([str(python), str(script), str(seed)], Path(folder), limit_s)

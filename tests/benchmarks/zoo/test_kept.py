@@ -1,5 +1,6 @@
 """Results are kept as long as nothing that they depend on changes."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from benchmarks.faults.outcome import Alarm
 from benchmarks.zoo.interpreters import install, interpreter
-from benchmarks.zoo.kept import Runner
+from benchmarks.zoo.kept import MUTANT_RESULTS, Runner
 from benchmarks.zoo.trial import Cost, Watched, run_plain
 
 PYTHON = Path(sys.executable)
@@ -51,3 +52,24 @@ def test_packages_that_cannot_be_installed_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(RuntimeError, match=r"pip cannot install no-such-package-of-ours==1\.0"):
         install(PYTHON, ("no-such-package-of-ours==1.0",), tmp_path)
+
+
+def test_what_mutants_give_is_shared_between_machines(tmp_path):
+    folder, place = tmp_path / "mutant_of_counting", tmp_path / "count"
+    folder.mkdir()
+    script, shared = folder / "counting.py", tmp_path / "shared.json"
+    script.write_text(COUNTING.format(place=str(place)))
+    (folder / "mutant").touch()
+    (folder / "reached").touch()
+    Runner(tmp_path / "here", shared=shared).plain(PYTHON, script, 0)
+    assert not shared.exists()
+    Runner(tmp_path / "here", shared=shared, has_additions=True).plain(PYTHON, script, 0)
+    (folder / "reached").unlink()
+    elsewhere = Runner(tmp_path / "there", shared=shared).plain(PYTHON, script, 0)
+    assert (elsewhere.result, place.read_text()) == ("1", "x")
+    assert elsewhere.cpu_s != elsewhere.cpu_s
+    assert (folder / "reached").exists()
+
+
+def test_the_shared_file_can_be_read():
+    assert all(len(row) == 3 for row in json.loads(MUTANT_RESULTS.read_text(encoding="utf-8")).values())
