@@ -11,10 +11,10 @@ from werkzeug.exceptions import HTTPException
 from ..storage import InvalidName, RunNotFound, Store, StoreError
 from .address import BadAddress, PageAddress
 from .components.page_parts import notice
-from .components.shell import ShellIds, navigation, shell
+from .components.shell import ShellIds, navigation, shell, titled
 from .downloads import serve_downloads
 from .formatting import prose
-from .page_registry import address_of
+from .page_registry import Page, address_of
 from .pages import PAGES
 from .pages.error_pages import bad_address, unknown_page, unknown_run, unreadable_store
 from .prometheus_endpoint import serve_metrics
@@ -117,6 +117,7 @@ def _connect_shell(app: dash.Dash, reader: Reader) -> None:
         Output(ShellIds.navigation, "children"),
         Output(ShellIds.shown, "data"),
         Output(ShellIds.banner, "children"),
+        Output(ShellIds.title, "data"),
         Input(ShellIds.url, "pathname"),
         Input(ShellIds.url, "search"),
         Input(ShellIds.scheme, "data"),
@@ -128,9 +129,12 @@ def _connect_shell(app: dash.Dash, reader: Reader) -> None:
         if key is not None and key == shown:
             raise dash.exceptions.PreventUpdate
         SCHEME_SHOWN.set(scheme)
-        _, address, content = page_at(reader, pathname, search)
-        return content, navigation(address), key, None
+        status, address, content = page_at(reader, pathname, search)
+        shown_page = PAGES[address.page] if status == 200 else None
+        content, title = titled(shown_page, _run_name(reader, shown_page, address), content)
+        return content, navigation(address), key, None, title
 
+    app.clientside_callback(ClientsideFunction("mindscope", "titleTab"), Input(ShellIds.title, "data"))
     app.clientside_callback(
         ClientsideFunction("mindscope", "scheme"),
         Output(ShellIds.scheme_choice, "data"),
@@ -141,6 +145,17 @@ def _connect_shell(app: dash.Dash, reader: Reader) -> None:
         State(ShellIds.scheme_choice, "data"),
         State(ShellIds.scheme, "data"),
     )
+
+
+def _run_name(reader: Reader, shown: Page | None, address: PageAddress) -> str:
+    """Return the name of the run that the page is about; empty when it is about all, or there is none."""
+    if shown is None or not shown.needs_run:
+        return ""
+    try:
+        run = reader.find(address.run)
+    except StoreError:
+        return ""
+    return run.name or run.id
 
 
 def _key(reader: Reader, pathname: str | None, search: str | None, scheme: str) -> list[str] | None:

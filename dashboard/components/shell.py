@@ -22,6 +22,7 @@ class ShellIds:
     navigation: Final = "navigation"
     content: Final = "content"
     shown: Final = "shown"
+    title: Final = "page-title"
     banner: Final = "banner"
     connection: Final = "connection"  # written by assets/connection.js
 
@@ -41,7 +42,10 @@ def shell(location: str) -> Component:
     side = html.Nav(
         [
             dcc.Link(
-                [html.Span(className="icon icon-brand brand-icon", **{"aria-hidden": "true"}), "mindscope"],
+                [
+                    html.Span(className="icon icon-brand brand-icon", **{"aria-hidden": "true"}),
+                    html.Span("mindscope", className="brand-name"),
+                ],
                 href="/",
                 className="brand",
             ),
@@ -49,7 +53,10 @@ def shell(location: str) -> Component:
             html.Div(
                 [
                     html.Button(
-                        [html.Span(className="icon icon-scheme", **{"aria-hidden": "true"}), "Dark or light"],
+                        [
+                            html.Span(className="icon icon-scheme", **{"aria-hidden": "true"}),
+                            html.Span("Dark or light", className="scheme-words"),
+                        ],
                         id=ShellIds.scheme_button,
                         className="scheme-button",
                         type="button",
@@ -77,6 +84,7 @@ def shell(location: str) -> Component:
             dcc.Store(id=ShellIds.scheme_choice, storage_type="local"),
             dcc.Store(id=ShellIds.scheme),
             dcc.Store(id=ShellIds.shown),
+            dcc.Store(id=ShellIds.title, data="mindscope"),
             html.A("Skip to the page", href="#main", className="skip"),
             html.Div([side, main], className="app"),
         ],
@@ -87,6 +95,21 @@ def shell(location: str) -> Component:
 
 def _skeleton() -> html.Div:
     return html.Div([dmc.Skeleton(height=height, radius="md") for height in (34, 92, 280, 360)], className="opening")
+
+
+def titled(page: Page | None, run: str, content: Component) -> tuple[Component, str]:
+    """Return a page's content under the page's own name, and the title of the browser's tab.
+
+    Args:
+        page: None for an address that leads nowhere.
+        run: Name of the run that the page is about; empty when it is about all.
+    """
+    if page is None:
+        return content, "mindscope"
+    words = " · ".join(word for word in (page.title, run, "mindscope") if word)
+    if not page.needs_run:
+        return content, words  # its heading is its name already
+    return html.Div([html.P(page.title, className="page-kind"), content]), words
 
 
 def navigation(here: PageAddress) -> list[dcc.Link]:

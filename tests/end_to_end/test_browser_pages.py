@@ -191,6 +191,25 @@ def test_plotly_that_comes_late_is_waited_for_and_not_loaded_again(watched):
     )  # ours, and assets/plotly.js
 
 
+def test_a_phone_shows_every_page_within_its_width_under_one_line_of_pages(watched):
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    watched.open("/", FOUND[""][1])
+    titles = set()
+    for page, (path, selector, _) in FOUND.items():
+        watched.page.evaluate(
+            "place => { history.pushState({}, '', place); dispatchEvent(new PopStateEvent('popstate')) }", path
+        )
+        watched.page.wait_for_selector(selector, state="attached")
+        watched.settled()
+        assert watched.page.evaluate("document.documentElement.scrollWidth") == 390, page
+        assert watched.page.locator(".side").bounding_box()["height"] <= 60, page
+        here = watched.page.locator(".nav-link.here").bounding_box()
+        assert here["x"] > 0, page
+        assert here["x"] + here["width"] < 390, page
+        titles.add(watched.page.title())
+    assert len(titles) == len(PAGES)
+
+
 def test_a_narrow_window_is_filled_by_the_page_and_never_wider_than_it(watched):
     watched.page.set_viewport_size({"width": 820, "height": 1000})
     for path, selector in (("/", "a.run-link:text-is('faulty')"), ("/robustness?run=attacked", ".gauge-dot")):
