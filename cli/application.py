@@ -154,7 +154,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             anywhere before a `--`.
 
     Returns:
-        0 done, 1 findings at or above `--fail-on`, 2 wrong use, 3 the store cannot be read, 130 interrupted,
+        0 done, 1 findings at or above `--fail-on`, or an evaluation below `--fail-under` or not to be trusted,
+        2 wrong use, 3 the store cannot be read, 130 interrupted,
         70 a fault of mindscope itself; `run` returns the script's own code.
     """
     debug, ordered = _debug_first(sys.argv[1:] if arguments is None else arguments)

@@ -134,7 +134,7 @@ def _checked_inputs(model: WrappedModel, x: Array) -> Array:
     if smallest < low or largest > high:
         raise InvalidInput(
             f"x expects values within the model's bounds [{low:g}, {high:g}], got [{smallest:g}, {largest:g}]; "
-            "scale x, or name its bounds: wrap(model, bounds=(low, high)), in a command --bounds LOW HIGH"
+            "scale x, or name its bounds: wrap(model, bounds=(low, high)), in a command --bounds LOW,HIGH"
         )
     return native
 

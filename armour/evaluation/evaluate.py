@@ -1,5 +1,6 @@
 """Attacks times budgets: how accurate a model stays, written to the store beside the training that made it."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +19,10 @@ from .evaluation_checkpoint import Checkpoint
 from .evaluation_report import Evaluation
 from .masking import Symptom, black_box, plain_accuracy, symptoms, training_mode
 from .outcome_log import OutcomeLog
+from .plausibility import budget_warnings, clean_warnings
 from .tally import BudgetSummary, Tally, summarize
+
+_log = logging.getLogger(__name__)
 
 #: Called after each batch with the share that is done, 0 to 1, and the attack and budget at work.
 EvaluationProgress = Callable[[float, str], None]
@@ -49,7 +53,8 @@ def evaluate(
 
     Args:
         model: Made by `wrap`, or a Cell or Module that takes inputs in [0, 1].
-        epsilons: Budgets; 0, the clean accuracy, is always among the outcomes.
+        epsilons: Budgets in the unit of `x`; 0, the clean accuracy, is always among the outcomes. Budgets on another
+            scale than the model's bounds are warned of, as is a clean accuracy below a guess's.
         attacks: Names of `ATTACKS`, or attacks with options of their own, all in `norm`; None for those of the suite.
         suite: `quick`, or `standard`: the parameter-free ensemble, each attack on what the ones before it left.
         store: Where the outcomes go, as a run of kind `evaluation`, after every attack and budget.
@@ -87,6 +92,7 @@ def evaluate(
             cascade=attacks is None and suite != "quick",
             jobs=jobs,
         )
+        remarks = _warnings(plan)
         done = Checkpoint(None if checkpoint is None else Path(checkpoint), plan.config(), samples)
         tally = Tally(samples, norm, budgets, plan.details())
         gaps: dict[float, float] = {}
@@ -95,7 +101,7 @@ def evaluate(
                 _sweep(plan, tally, log, done, progress)
                 doubts += _doubts(plan, tally)
                 gaps = _gaps(plan, tally)
-                worst_case = tally.worst_case(_verdict(doubts, gaps))
+                worst_case = tally.worst_case(_verdict(doubts, gaps, remarks))
                 log.write(worst_case)
                 is_complete = True
             except KeyboardInterrupt:
@@ -111,7 +117,21 @@ def evaluate(
         masking=tuple(doubts),
         gap=gaps,
         median_minimum_norm=float(np.median(tally.minimum_norms)),
+        warnings=remarks,
     )
+
+
+def _warnings(plan: AttackPlan) -> tuple[str, ...]:
+    """Return what is possible and hardly meant, and log it before the attacks take their time."""
+    x = plan.samples.x
+    elements, classes = int(np.prod(x.shape[1:])), int(plan.model.logits(x[:1]).shape[1])
+    found = (
+        *budget_warnings(plan.norm, plan.budgets[-1], plan.model.bounds, elements),
+        *clean_warnings(plan.samples.clean_accuracy, classes),
+    )
+    for sentence in found:
+        _log.warning("%s", sentence)
+    return found
 
 
 def _sweep(
@@ -162,11 +182,14 @@ def _gaps(plan: AttackPlan, tally: Tally) -> dict[float, float]:
     return {budget: accuracy - worst[budget] for budget, accuracy in plain.items()}
 
 
-def _verdict(doubts: Sequence[Symptom], gaps: Mapping[float, float]) -> Callable[[float], dict[str, Json]]:
+def _verdict(
+    doubts: Sequence[Symptom], gaps: Mapping[float, float], remarks: Sequence[str]
+) -> Callable[[float], dict[str, Json]]:
     """Return the details that the whole evaluation adds to each budget's worst case."""
     verdict: dict[str, Json] = {
         "masking": [doubt.name for doubt in doubts],
         "verdict": [{"name": doubt.name, "value": doubt.value, "explanation": doubt.explanation} for doubt in doubts],
+        "warnings": list(remarks),
     }
     return lambda budget: verdict | ({"gap": gaps[budget]} if budget in gaps else {})
 

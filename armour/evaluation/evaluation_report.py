@@ -25,6 +25,7 @@ class Evaluation:
             would claim too much. Empty when the evaluation was interrupted.
         median_minimum_norm: Distance within which half of the samples fall, as found by any attack at any budget; 0
             where wrong from the start, infinite when more than half resist.
+        warnings: What is possible and hardly meant: budgets on the wrong scale, a clean accuracy below a guess's.
         interrupted: True when the user stopped it; `outcomes` is then what was complete.
     """
 
@@ -37,6 +38,12 @@ class Evaluation:
     masking: tuple[Symptom, ...] = ()
     gap: Mapping[float, float] = field(default_factory=dict)
     median_minimum_norm: float = math.nan
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the evaluation is complete and shows no sign of hidden gradients."""
+        return not self.masking and not self.interrupted
 
     @property
     def attacks(self) -> tuple[str, ...]:

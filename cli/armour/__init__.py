@@ -3,6 +3,7 @@
 import typer
 
 from ..user_code import calls_own_code
+from .armour_arguments import ArmourCommand
 from .attack_commands import attacks, evaluate
 from .certify_command import certify
 from .data_commands import drift, privacy
@@ -21,4 +22,4 @@ for _name, _function in (
     ("fuzz", fuzz),
     ("drift", drift),
 ):
-    application.command(_name)(calls_own_code()(_function))
+    application.command(_name, cls=ArmourCommand)(calls_own_code()(_function))

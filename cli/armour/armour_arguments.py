@@ -1,26 +1,48 @@
-"""Arguments that the armour commands share: the model, its data and its budgets."""
+"""Arguments that the armour commands share: the model, its data and bounds, and the budgets."""
 
-from typing import Annotated
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from ..failures import WrongUse
+from ..output import remark
+from ..user_code import load_model, load_samples
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ...armour import WrappedModel
 
 ModelArgument = Annotated[
     str,
     typer.Argument(
-        metavar="TARGET", help="'file.py:name' or 'package.module:name' of a model, or of a function that returns one."
+        metavar="TARGET",
+        help="'file.py:name' or 'package.module:name' of a model, of what armour.wrap returned, or of a function that "
+        "returns either.",
     ),
 ]
 DataOption = Annotated[
     str,
     typer.Option("--data", metavar="FILE.npz", help="Arrays x and y: inputs within the bounds, and their classes."),
 ]
+LimitOption = Annotated[int, typer.Option("--limit", min=0, metavar="N", help="Take the first N samples; 0 for all.")]
 EpsilonsOption = Annotated[
     list[str],
-    typer.Option("--epsilons", "--epsilon", metavar="E,E,...", help="Budgets, separated by commas or repeated."),
+    typer.Option(
+        "--epsilons",
+        "--epsilon",
+        metavar="E,E,...",
+        help="Budgets in the unit of x, separated by commas or repeated; fractions as 8/255, too.",
+    ),
 ]
-BoundsOption = Annotated[tuple[float, float], typer.Option("--bounds", help="Smallest and largest value of an input.")]
+BoundsOption = Annotated[
+    str, typer.Option("--bounds", metavar="LOW,HIGH", help="Smallest and largest value of an input; 0,1 by default.")
+]
+NameOption = Annotated[str, typer.Option("--name", help="Name of the stored run.")]
 ParentOption = Annotated[str, typer.Option("--parent", metavar="RUN", help="The training that made the model.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0)]
 HtmlOption = Annotated[
@@ -28,8 +50,44 @@ HtmlOption = Annotated[
 ]
 
 
-def numbers(words: list[str], name: str) -> list[float]:
-    """Parse the numbers of `0.1,0.2` and of repeated options.
+class ArmourCommand(TyperCommand):
+    """A command whose bounds may stand in two words, `--bounds 0 255`, as they had to at first."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # the context of click or of typer, by version
+        """Join the two words of the bounds, then parse as usual."""
+        at = args.index("--bounds") if "--bounds" in args else len(args)
+        pair = args[at + 1 : at + 3]
+        if len(pair) == 2 and all(_is_number(word) for word in pair):
+            args = [*args[: at + 1], ",".join(pair), *args[at + 3 :]]
+        return super().parse_args(ctx, args)
+
+
+def number(word: str | float) -> float:
+    """Return the number that a word writes, `0.1` or as a fraction `8/255`; a default is a number already.
+
+    Raises:
+        ValueError: It writes none, or one that is not finite.
+    """
+    numerator, slash, denominator = str(word).partition("/")
+    try:
+        found = float(numerator) / float(denominator) if slash else float(numerator)
+    except ZeroDivisionError:
+        raise ValueError(f"{word!r} divides by zero") from None
+    if not math.isfinite(found):
+        raise ValueError(f"{word!r} is not finite")
+    return found
+
+
+def _is_number(word: str) -> bool:
+    try:
+        number(word)
+    except ValueError:
+        return False
+    return True
+
+
+def numbers(words: Sequence[str], name: str) -> list[float]:
+    """Parse the numbers of `0.1,8/255` and of repeated options.
 
     Raises:
         WrongUse: A word is no number.
@@ -37,12 +95,62 @@ def numbers(words: list[str], name: str) -> list[float]:
     found = []
     for word in split(words):
         try:
-            found.append(float(word))
+            found.append(number(word))
         except ValueError:
-            raise WrongUse(f"{name} expects numbers, as in {name} 0.05,0.1; got {word!r}") from None
+            raise WrongUse(f"{name} expects finite numbers, as in {name} 0.05,8/255; got {word!r}") from None
     return found
 
 
-def split(words: list[str]) -> list[str]:
+def split(words: Sequence[str]) -> list[str]:
     """Split options that may be repeated and may hold several values between commas."""
     return [part.strip() for word in words for part in word.split(",") if part.strip()]
+
+
+def bounds_in(words: str) -> tuple[float, float]:
+    """Return the bounds that `--bounds` names, 0 and 1 by default.
+
+    Raises:
+        WrongUse: They are not two numbers.
+    """
+    if not words:
+        return 0.0, 1.0
+    found = numbers([words], "--bounds")
+    if len(found) != 2:
+        raise WrongUse(f"--bounds expects two numbers, as in --bounds 0,255; got {words!r}")
+    return found[0], found[1]
+
+
+def attacked_model(target: str, bounds: str) -> "WrappedModel":
+    """Load the target and wrap it, unless it is wrapped already: then its own bounds hold.
+
+    Args:
+        bounds: As `--bounds` names them.
+
+    Raises:
+        WrongUse: `--bounds` contradicts those of a wrapped model.
+    """
+    return wrapped(load_model(target), bounds, target)
+
+
+def wrapped(model: object, bounds: str, target: str) -> "WrappedModel":
+    """Do the same as `attacked_model` with a model that is loaded already."""
+    from ...armour import WrappedModel, wrap
+
+    named = bounds_in(bounds)
+    if not isinstance(model, WrappedModel):
+        return wrap(model, bounds=named)
+    if bounds and model.bounds != named:
+        raise WrongUse(
+            f"{target} is wrapped with the bounds {model.bounds}, --bounds says {named}; leave --bounds out, or change "
+            f"armour.wrap(..., bounds=)"
+        )
+    return model
+
+
+def attacked_samples(path: str, limit: int) -> "tuple[NDArray[np.generic], NDArray[np.generic]]":
+    """Load inputs and classes from the file, the first `limit` of them where it is above 0, and say how many."""
+    x, y = load_samples(path)
+    if not 0 < limit < len(x):
+        return x, y
+    remark(f"the first {limit} of the {len(x)} samples in {path}")
+    return x[:limit], y[:limit]

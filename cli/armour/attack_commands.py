@@ -1,29 +1,32 @@
 """`mindscope armour attacks` and `evaluate`: the catalogue, and the accuracy under attack."""
 
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
 from ..failures import INTERRUPTED
-from ..output import add_row, console, print_json, remark, table
+from ..output import add_row, as_json, console, print_json, remark, table
 from ..store_options import DEFAULT_STORE, JsonOption, StoreOption
-from ..user_code import load_model, load_samples
+from .accuracy_floor import failures, floors_in
 from .armour_arguments import (
     BoundsOption,
     DataOption,
     EpsilonsOption,
     HtmlOption,
+    LimitOption,
     ModelArgument,
+    NameOption,
     ParentOption,
     SeedOption,
+    attacked_model,
+    attacked_samples,
     numbers,
-    split,
 )
 from .armour_report import write_report
 from .outcome_run import progress_bar
 
 if TYPE_CHECKING:
-    from ...armour import Norm
+    from ...armour import Evaluation, Norm
     from ...armour.evaluation.attack_plan import Suite
 
 
@@ -49,7 +52,9 @@ def _summary(attack: type) -> str:
 
 
 _USUAL_EPSILONS = ["0.01,0.03,0.1,0.3"]
-_NO_ATTACKS: list[str] = []  # those of the suite
+_NONE: list[str] = []  # no attacks but those of the suite; no floor
+#: Exit code of an evaluation that is below its floor or not to be trusted.
+_FAILED: Final = 1
 
 
 def evaluate(
@@ -61,10 +66,10 @@ def evaluate(
         typer.Option(
             "--attacks",
             "--attack",
-            metavar="NAME,...",
-            help="Attacks instead of a suite, separated by commas or repeated.",
+            metavar="NAME[:OPTION=VALUE,...],...",
+            help="Attacks instead of a suite, separated by commas or repeated: fgsm,pgd:steps=100,restarts=2.",
         ),
-    ] = _NO_ATTACKS,
+    ] = _NONE,
     suite: Annotated[
         str,
         typer.Option(
@@ -72,8 +77,18 @@ def evaluate(
         ),
     ] = "quick",
     norm: Annotated[str, typer.Option("--norm", help="Norm of the budgets: linf, l2, l1 or l0.")] = "linf",
-    bounds: BoundsOption = (0.0, 1.0),
+    bounds: BoundsOption = "",
+    limit: LimitOption = 0,
+    fail_under: Annotated[
+        list[str],
+        typer.Option(
+            "--fail-under",
+            metavar="ACCURACY[@E]",
+            help="Exit with 1 if the worst case at the largest budget, or at budget E, is below this accuracy.",
+        ),
+    ] = _NONE,
     store: StoreOption = DEFAULT_STORE,
+    name: NameOption = "robustness",
     parent: ParentOption = "",
     seed: SeedOption = 0,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1)] = 256,
@@ -87,14 +102,19 @@ def evaluate(
     html: HtmlOption = "",
     as_document: JsonOption = False,
 ) -> int:
-    """Measure how accurate a model stays under attack, and store the outcomes as a run."""
+    """Measure how accurate a model stays under attack, and store the outcomes as a run.
+
+    Exits with 1 if the accuracies are not to be trusted, or below --fail-under.
+    """
     from ...armour import evaluate as evaluation_of
-    from ...armour import wrap
+    from ...armour.contract.attack_words import attacks_in
     from ...storage import open_store
 
-    wrapped = wrap(load_model(model), bounds=bounds)
-    x, y = load_samples(data)
     budgets = numbers(epsilons, "--epsilons")
+    floors = floors_in(fail_under, budgets)
+    chosen = attacks_in(attacks, cast("Norm", norm))
+    wrapped = attacked_model(model, bounds)
+    x, y = attacked_samples(data, limit)
     with (
         open_store(store) as opened,
         progress_bar("evaluate") as report_progress,
@@ -104,11 +124,12 @@ def evaluate(
             x,
             y,
             budgets,
-            attacks=split(attacks) or None,
+            attacks=chosen or None,
             suite=cast("Suite", suite),
             norm=cast("Norm", norm),
             store=opened,
             parent=parent or None,
+            name=name,
             seed=seed,
             batch_size=batch_size,
             jobs=jobs,
@@ -119,8 +140,18 @@ def evaluate(
         write_report(html, found.outcomes)
         remark(f"report written to {html}")
     if as_document:
-        print_json(found)
+        print_json(_document(found))
     else:
         print(found.table())
         remark(f"stored as {found.run} in {opened.url}")
-    return INTERRUPTED if found.interrupted else 0
+    if found.interrupted:
+        return INTERRUPTED
+    failed = list(failures(found, floors))
+    for sentence in failed:
+        remark(f"failed: {sentence}")
+    return _FAILED if failed else 0
+
+
+def _document(found: "Evaluation") -> dict[str, object]:
+    worst = [{"norm": found.norm, "epsilon": at, "accuracy": left} for at, left in found.accuracy().items()]
+    return {**as_json(found), "worst_case": worst, "is_trusted": found.is_trusted}

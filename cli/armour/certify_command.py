@@ -7,16 +7,21 @@ import typer
 from ..failures import INTERRUPTED, WrongUse
 from ..output import remark
 from ..store_options import DEFAULT_STORE, JsonOption, StoreOption
-from ..user_code import load_model, load_samples
+from ..user_code import load_model
 from .armour_arguments import (
     BoundsOption,
     DataOption,
     EpsilonsOption,
     HtmlOption,
+    LimitOption,
     ModelArgument,
+    NameOption,
     ParentOption,
     SeedOption,
+    attacked_samples,
+    bounds_in,
     numbers,
+    wrapped,
 )
 from .outcome_run import check_parent, print_outcomes, progress_bar, record
 
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ...armour import WrappedModel
     from ...storage import Json, Outcome
 
 _USUAL_EPSILONS = ["0.01,0.03,0.1"]
@@ -43,8 +49,10 @@ def certify(
         int, typer.Option("--trials", min=1, help="Noisy copies with which smoothing certifies.")
     ] = 10_000,
     alpha: Annotated[float, typer.Option("--alpha", help="Probability that a smoothing radius is too large.")] = 0.001,
-    bounds: BoundsOption = (0.0, 1.0),
+    bounds: BoundsOption = "",
+    limit: LimitOption = 0,
     store: StoreOption = DEFAULT_STORE,
+    name: NameOption = "",
     parent: ParentOption = "",
     seed: SeedOption = 0,
     html: HtmlOption = "",
@@ -53,9 +61,9 @@ def certify(
     """Prove which predictions hold within a budget: a lower bound, beside the upper one of the attacks."""
     if method not in _METHODS:
         raise WrongUse(f"--method expects {', '.join(_METHODS)}, got {method!r}")
+    budgets, box = sorted(numbers(epsilons, "--epsilons")), bounds_in(bounds)
     network = load_model(model)
-    x, y = load_samples(data)
-    budgets = sorted(numbers(epsilons, "--epsilons"))
+    x, y = attacked_samples(data, limit)
     check_parent(store, parent)
     config: dict[str, Json] = {"method": method, "norm": norm, "epsilons": list(budgets), "seed": seed}
     outcomes: list[Outcome] = []
@@ -63,19 +71,19 @@ def certify(
     try:
         if method == "smoothing":
             outcomes += _certify_by_smoothing(
-                network, x, y, budgets, bounds=bounds, sigma=sigma, trials=trials, alpha=alpha, seed=seed
+                wrapped(network, bounds, model), x, y, budgets, sigma=sigma, trials=trials, alpha=alpha, seed=seed
             )
             config |= {"norm": "l2", "sigma": sigma, "trials": trials, "alpha": alpha}
         else:
             with progress_bar(method) as report_progress:
                 for number, budget in enumerate(budgets):
-                    outcomes += _certify_by_bounds(network, x, y, budget, bounds=bounds, method=method, norm=norm)
+                    outcomes += _certify_by_bounds(network, x, y, budget, bounds=box, method=method, norm=norm)
                     report_progress((number + 1) / len(budgets), f"{method} {budget:g}")
     except KeyboardInterrupt:
         is_interrupted = True
     if not outcomes:
         raise KeyboardInterrupt
-    run = record(outcomes, store, name=f"certified {method}", parent=parent, config=config)
+    run = record(outcomes, store, name=name or f"certified {method}", parent=parent, config=config)
     lines = [f"certified accuracy of {outcomes[0].samples} samples ({outcomes[0].norm}, {method})"]
     lines += [f"{outcome.epsilon:<8g} {outcome.accuracy:.3f}" for outcome in outcomes]
     print_outcomes(outcomes, lines, run, store, json=as_document, html=html)
@@ -106,20 +114,18 @@ def _certify_by_bounds(
 
 
 def _certify_by_smoothing(
-    network: object,
+    model: "WrappedModel",
     x: "NDArray[np.generic]",
     y: "NDArray[np.generic]",
     budgets: list[float],
     *,
-    bounds: tuple[float, float],
     sigma: float,
     trials: int,
     alpha: float,
     seed: int,
 ) -> "list[Outcome]":
-    from ...armour import wrap
     from ...armour.certificates import smooth
     from ...armour.certificates.smoothing import smoothing_outcomes
 
-    found = smooth(wrap(network, bounds=bounds), x, sigma, trials=trials, alpha=alpha, seed=seed)
+    found = smooth(model, x, sigma, trials=trials, alpha=alpha, seed=seed)
     return smoothing_outcomes(found, y, budgets, sigma=sigma, trials=trials, alpha=alpha)

@@ -7,7 +7,7 @@ import typer
 from ..failures import WrongUse
 from ..store_options import DEFAULT_STORE, JsonOption, StoreOption
 from ..user_code import load_model, load_named, load_samples
-from .armour_arguments import BoundsOption, HtmlOption, ParentOption, SeedOption
+from .armour_arguments import BoundsOption, HtmlOption, NameOption, ParentOption, SeedOption, wrapped
 from .outcome_run import check_parent, print_outcomes, progress_bar, record
 
 if TYPE_CHECKING:
@@ -42,8 +42,9 @@ def privacy(
         float, typer.Option("--delta", help="Delta of the privacy guarantee, below 1 / number of samples.")
     ] = 1e-5,
     accountant: Annotated[str, typer.Option("--accountant", help="rdp, or pld, which is tighter.")] = "rdp",
-    bounds: BoundsOption = (0.0, 1.0),
+    bounds: BoundsOption = "",
     store: StoreOption = DEFAULT_STORE,
+    name: NameOption = "privacy",
     parent: ParentOption = "",
     seed: SeedOption = 0,
     html: HtmlOption = "",
@@ -62,10 +63,10 @@ def privacy(
         config |= {"noise_multiplier": noise, "sample_rate": sample_rate, "steps": steps, "delta": delta}
     if model:
         outcomes += _attack_privacy(
-            load_model(model), data, others, trainer=trainer, shadows=shadows, bounds=bounds, first_seed=seed
+            model, data, others, trainer=trainer, shadows=shadows, bounds=bounds, first_seed=seed
         )
         config |= {"model": model, "shadows": shadows if trainer else 0}
-    run = record(outcomes, store, name="privacy", parent=parent, config=config)
+    run = record(outcomes, store, name=name, parent=parent, config=config)
     print_outcomes(outcomes, [_line(outcome) for outcome in outcomes], run, store, json=as_document, html=html)
     return 0
 
@@ -78,25 +79,26 @@ def _account(noise: float, sample_rate: float, steps: int, delta: float, account
 
 
 def _attack_privacy(
-    network: object,
+    target: str,
     data: str,
     others: str,
     *,
     trainer: str,
     shadows: int,
-    bounds: tuple[float, float],
+    bounds: str,
     first_seed: int,
 ) -> "list[Outcome]":
     import numpy as np
     from numpy.typing import NDArray
 
-    from ...armour import WrappedModel, wrap
+    from ...armour import WrappedModel
     from ...armour.privacy import lira_attack, shadow_attack, threshold_attack, train_shadows
     from ...armour.privacy.privacy_outcomes import membership_outcome
 
-    wrapped, inside, outside = wrap(network, bounds=bounds), load_samples(data), load_samples(others)
+    attacked = wrapped(load_model(target), bounds, target)
+    inside, outside = load_samples(data), load_samples(others)
     counts = (len(inside[0]), len(outside[0]))
-    found = {"threshold": threshold_attack(wrapped, inside, outside)}
+    found = {"threshold": threshold_attack(attacked, inside, outside)}
     if trainer:
         train: Any = load_named(trainer, what="a trainer")
         x, y = (np.concatenate(parts) for parts in zip(inside, outside, strict=True))
@@ -105,11 +107,11 @@ def _attack_privacy(
 
             def train_shadow(x: NDArray[np.float64], y: NDArray[np.int64], seed: int) -> WrappedModel:
                 report_progress((seed - first_seed) / shadows, f"shadow model {seed - first_seed + 1} of {shadows}")
-                return wrap(train(x, y, seed), bounds=bounds)
+                return wrapped(train(x, y, seed), bounds, trainer)
 
             models = train_shadows(train_shadow, x, y, models=shadows, seed=first_seed)
-        found["shadow"] = shadow_attack(wrapped, x, y, is_member, models)
-        found["lira"] = lira_attack(wrapped, x, y, is_member, models)
+        found["shadow"] = shadow_attack(attacked, x, y, is_member, models)
+        found["lira"] = lira_attack(attacked, x, y, is_member, models)
     return [membership_outcome(name, leakage, *counts) for name, leakage in found.items()]
 
 
@@ -132,6 +134,7 @@ def drift(
     current: Annotated[str, typer.Argument(metavar="NOW.npz", help="x and y of now.")],
     level: Annotated[float, typer.Option("--level", help="Probability of a false alarm.")] = 0.05,
     store: StoreOption = DEFAULT_STORE,
+    name: NameOption = "drift",
     parent: ParentOption = "",
     seed: SeedOption = 0,
     html: HtmlOption = "",
@@ -150,7 +153,7 @@ def drift(
         drift_outcome(test, found, level=level, reference=len(before), current=len(now))
         for test, found in tests.items()
     ]
-    run = record(outcomes, store, name="drift", parent=parent, config={"level": level, "seed": seed})
+    run = record(outcomes, store, name=name, parent=parent, config={"level": level, "seed": seed})
     print_outcomes(outcomes, [_drift_line(outcome) for outcome in outcomes], run, store, json=as_document, html=html)
     return 0
 

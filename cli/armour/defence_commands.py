@@ -6,15 +6,26 @@ import typer
 
 from ..failures import WrongUse
 from ..store_options import DEFAULT_STORE, JsonOption, StoreOption
-from ..user_code import load_model, load_samples
-from .armour_arguments import BoundsOption, DataOption, HtmlOption, ModelArgument, ParentOption, SeedOption, split
+from ..user_code import load_samples
+from .armour_arguments import (
+    BoundsOption,
+    DataOption,
+    HtmlOption,
+    ModelArgument,
+    NameOption,
+    ParentOption,
+    SeedOption,
+    attacked_model,
+    number,
+    split,
+)
 from .outcome_run import check_parent, print_outcomes, query_line, record
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ...armour import Norm, WrappedModel
+    from ...armour import Attack, Norm, WrappedModel
     from ...armour.detectors import Alarm
     from ...storage import Json, Outcome
 
@@ -35,23 +46,25 @@ def measure(
     queries: Annotated[
         int, typer.Option("--queries", min=0, help="Queries of Square on both models, with --bare; 0 skips it.")
     ] = 0,
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Budget of Square, in Linf.")] = 0.1,
-    bounds: BoundsOption = (0.0, 1.0),
+    epsilon: Annotated[
+        float,
+        typer.Option("--epsilon", parser=number, metavar="E", help="Budget of Square, in Linf; 8/255 is one, too."),
+    ] = 0.1,
+    bounds: BoundsOption = "",
     store: StoreOption = DEFAULT_STORE,
+    name: NameOption = "metrics",
     parent: ParentOption = "",
     seed: SeedOption = 0,
     html: HtmlOption = "",
     as_document: JsonOption = False,
 ) -> int:
     """Measure CLEVER and empirical robustness, and with --bare the effect of a defence on clean answers."""
-    from ...armour import wrap
-
     if norm not in ("l1", "l2", "linf"):
         raise WrongUse(f"--norm expects l2, linf or l1, got {norm!r}")
     if queries and not bare:
         raise WrongUse("--queries compares two models; name the one without the defence with --bare")
-    wrapped = wrap(load_model(model), bounds=bounds)
-    other = wrap(load_model(bare), bounds=bounds) if bare else None
+    wrapped = attacked_model(model, bounds)
+    other = attacked_model(bare, bounds) if bare else None
     x, y = load_samples(data)
     check_parent(store, parent)
     outcomes = _measure_model(
@@ -77,7 +90,7 @@ def measure(
         "seed": seed,
         "queries": queries,
     }
-    run = record(outcomes, store, name="metrics", parent=parent, config=config, framework=wrapped.framework)
+    run = record(outcomes, store, name=name, parent=parent, config=config, framework=wrapped.framework)
     print_outcomes(outcomes, [_line(outcome) for outcome in outcomes], run, store, json=as_document, html=html)
     return 0
 
@@ -168,43 +181,51 @@ def detect(
             help="Detectors, separated by commas or repeated; an unknown name lists all.",
         ),
     ] = _USUAL,
-    attack: Annotated[str, typer.Option("--attack", metavar="NAME", help="Attack to detect.")] = ("pgd"),
+    attack: Annotated[
+        str, typer.Option("--attack", metavar="NAME[:OPTION=VALUE,...]", help="Attack to detect.")
+    ] = "pgd",
     norm: Annotated[str, typer.Option("--norm", help="Norm of the budget: linf, l2, l1 or l0.")] = "linf",
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Budget of the attack.")] = 0.1,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", parser=number, metavar="E", help="Budget of the attack; 8/255 is one, too.")
+    ] = 0.1,
     rate: Annotated[float, typer.Option("--rate", help="Share of clean inputs that may raise a false alarm.")] = 0.05,
     queries: Annotated[
         int,
         typer.Option("--queries", min=0, help="Queries of Square, to measure the cost of each detector; 0 skips it."),
     ] = 0,
-    bounds: BoundsOption = (0.0, 1.0),
+    bounds: BoundsOption = "",
     store: StoreOption = DEFAULT_STORE,
+    name: NameOption = "detectors",
     parent: ParentOption = "",
     seed: SeedOption = 0,
     html: HtmlOption = "",
     as_document: JsonOption = False,
 ) -> int:
     """Measure detectors of attacks: what they catch, how often they are wrong, and what they cost."""
-    from ...armour import wrap
+    from ...armour.contract.attack_words import attacks_in
     from ...armour.detectors import calibrate, fit_detector
 
-    wrapped = wrap(load_model(model), bounds=bounds)
+    searches = attacks_in([attack], cast("Norm", norm))
+    if len(searches) != 1:
+        raise WrongUse(f"--attack expects one attack, got {attack!r}")
+    wrapped = attacked_model(model, bounds)
     names = split(detectors)
     parts = _thirds(*load_samples(data), seed)
     check_parent(store, parent)
     alarms = {
-        name: calibrate(fit_detector(name, wrapped, *parts.fitted), parts.calibrated[0], false_positive_rate=rate)
-        for name in names
+        detector: calibrate(
+            fit_detector(detector, wrapped, *parts.fitted), parts.calibrated[0], false_positive_rate=rate
+        )
+        for detector in names
     }
-    outcomes = _measure_detectors(
-        wrapped, alarms, parts, attack=attack, norm=cast("Norm", norm), epsilon=epsilon, rate=rate, seed=seed
-    )
+    outcomes = _measure_detectors(wrapped, alarms, parts, attack=searches[0], epsilon=epsilon, rate=rate, seed=seed)
     if queries:
         outcomes += _costs(wrapped, alarms, parts, norm=cast("Norm", norm), epsilon=epsilon, queries=queries, seed=seed)
     config: dict[str, Json] = {
         "detectors": list(names), "attack": attack, "norm": norm, "epsilon": epsilon, "rate": rate, "queries": queries,
         "seed": seed,
     }  # fmt: skip
-    run = record(outcomes, store, name="detectors", parent=parent, config=config, framework=wrapped.framework)
+    run = record(outcomes, store, name=name, parent=parent, config=config, framework=wrapped.framework)
     print_outcomes(outcomes, [_detector_line(outcome) for outcome in outcomes], run, store, json=as_document, html=html)
     return 0
 
@@ -224,26 +245,26 @@ def _measure_detectors(
     alarms: "dict[str, Alarm]",
     parts: _Parts,
     *,
-    attack: str,
-    norm: "Norm",
+    attack: "Attack",
     epsilon: float,
     rate: float,
     seed: int,
 ) -> "list[Outcome]":
     """Return one outcome for every detector; all see the same adversarial inputs."""
     from ...armour.array_api import to_numpy
-    from ...armour.contract.attack import make_attack
     from ...armour.metrics import detection
     from ...armour.metrics.metric_outcomes import detector_outcome
 
     x, y = parts.attacked
-    found = make_attack(attack, norm)(model, x, y, epsilons=[epsilon], seed=seed)
+    found = attack(model, x, y, epsilons=[epsilon], seed=seed)
     adversarial = to_numpy(found.adversarials[-1])[found.success[-1]]
     outcomes = []
     for name, alarm in alarms.items():
         measured = detection(alarm, x, adversarial)
         outcomes.append(
-            detector_outcome(name, measured, norm, epsilon, len(adversarial), attack=attack, allowed=rate, seed=seed)
+            detector_outcome(
+                name, measured, attack.norm, epsilon, len(adversarial), attack=attack.name, allowed=rate, seed=seed
+            )
         )
     return outcomes
 

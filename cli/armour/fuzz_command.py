@@ -8,8 +8,20 @@ import typer
 from ..failures import INTERRUPTED, WrongUse
 from ..output import remark
 from ..store_options import DEFAULT_STORE, JsonOption, StoreOption
-from ..user_code import load_model, load_samples
-from .armour_arguments import BoundsOption, DataOption, HtmlOption, ModelArgument, ParentOption, SeedOption, split
+from ..user_code import load_model
+from .armour_arguments import (
+    BoundsOption,
+    DataOption,
+    HtmlOption,
+    LimitOption,
+    ModelArgument,
+    NameOption,
+    ParentOption,
+    SeedOption,
+    attacked_samples,
+    bounds_in,
+    number,
+)
 from .outcome_run import check_parent, print_outcomes, progress_bar, record
 
 if TYPE_CHECKING:
@@ -33,10 +45,15 @@ def fuzz(
     attacks: Annotated[
         list[str],
         typer.Option(
-            "--attacks", metavar="NAME,...", help="Attacks that mutate inputs, besides the natural transforms."
+            "--attacks",
+            metavar="NAME[:OPTION=VALUE,...],...",
+            help="Attacks that mutate inputs, besides the natural transforms.",
         ),
     ] = _NO_ATTACKS,
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Linf budget of these attacks.")] = 0.03,
+    epsilon: Annotated[
+        float,
+        typer.Option("--epsilon", parser=number, metavar="E", help="Linf budget of these attacks; 8/255 is one, too."),
+    ] = 0.03,
     corpus: Annotated[
         str,
         typer.Option(
@@ -49,8 +66,10 @@ def fuzz(
         str,
         typer.Option("--faults", help="Break weights, activations, both or none: one site at a time, then all."),
     ] = "weights",
-    bounds: BoundsOption = (0.0, 1.0),
+    bounds: BoundsOption = "",
+    limit: LimitOption = 0,
     store: StoreOption = DEFAULT_STORE,
+    name: NameOption = "fuzzing",
     parent: ParentOption = "",
     seed: SeedOption = 0,
     html: HtmlOption = "",
@@ -61,9 +80,10 @@ def fuzz(
 
     if faults not in _WHERE:
         raise WrongUse(f"--faults expects {', '.join(_WHERE)}, got {faults!r}")
-    x, y = load_samples(data)
-    watched = Watched(load_model(model), bounds=bounds)
-    mutators = _mutators(split(attacks), epsilon, x, bounds)
+    box = bounds_in(bounds)
+    x, y = attacked_samples(data, limit)
+    watched = Watched(load_model(model), bounds=box)
+    mutators = _mutators(attacks, epsilon, x, box)
     check_parent(store, parent)
     outcomes: list[Outcome] = []
     is_interrupted = False
@@ -87,7 +107,7 @@ def fuzz(
             raise
     config: dict[str, Json] = {"seed": seed, "rounds": rounds, "mutants": mutants, "faults": faults}
     config |= {"mutators": [*mutators.corruptions, *(attack.name for attack in mutators.attacks)]}
-    run = record(outcomes, store, name="fuzzing", parent=parent, config=config, framework=watched.model.framework)
+    run = record(outcomes, store, name=name, parent=parent, config=config, framework=watched.model.framework)
     print_outcomes(outcomes, [_line(outcome) for outcome in outcomes], run, store, json=as_document, html=html)
     if is_interrupted:
         remark("interrupted; the outcomes above were complete" + (f", the corpus is in {corpus}" if corpus else ""))
@@ -96,12 +116,12 @@ def fuzz(
 
 def _mutators(names: list[str], epsilon: float, x: "NDArray[np.generic]", bounds: tuple[float, float]) -> "Mutators":
     """Return natural transforms where inputs are images in [0, 1], and the attacks that were named."""
-    from ...armour import make_attack
+    from ...armour.contract.attack_words import attacks_in
     from ...armour.corruptions import CORRUPTIONS
     from ...armour.fuzz import Mutators
 
     is_image = x.ndim >= 3 and x.dtype.kind == "f" and tuple(bounds) == (0.0, 1.0)
-    made = tuple(make_attack(name, "linf") for name in names)
+    made = tuple(attacks_in(names, "linf"))
     if not is_image and not made:
         raise WrongUse(
             f"natural transforms expect floating images (n, ..., height, width) in [0, 1], got {x.dtype} {x.shape} in "
