@@ -20,7 +20,7 @@ _RESULT = "result."
 _Where = Annotated[
     list[str],
     typer.Option(
-        "--where", metavar="CONDITION", help="As 'lr > 0.01' or 'name ~ gpt*'; may be repeated, all must hold."
+        "--where", metavar="CONDITION", help="As 'lr > 0.01 and name ~ gpt*'; may be repeated, all must hold."
     ),
 ]
 _Fields = Annotated[list[str], typer.Option("--field", metavar="NAME", help="A column; may be repeated.")]
@@ -44,14 +44,14 @@ def lineage(
     the largest; the same holds for every other logged value.
     """
     store = same_store or store
-    from ..insight.lineage import importance, ordered, parse_condition
+    from ..insight.lineage import importance, ordered, parse_query
     from ..insight.lineage import lineage as lineage_of
-    from ..insight.lineage.run_filters import select
 
-    conditions = [parse_condition(text) for text in where]
+    queries = [parse_query(text) for text in where]
     with open_existing(store) as opened:
         rows = lineage_of(opened, limit=limit)
-    rows = select(rows, conditions)
+    for query in queries:
+        rows = query.select(rows)
     if sort:
         rows = ordered(rows, sort.removeprefix("-"), descending=sort.startswith("-"))
     found = importance(rows, explain) if explain else ()

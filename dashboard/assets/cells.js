@@ -26,7 +26,7 @@
 
   cells.Badge = ({ value }) => badge(value, value);
 
-  cells.Worst = ({ data, value }) => (value ? badge(data.severity || "info", value) : h("span", { className: "muted" }, data.step === null ? "–" : "none"));
+  cells.Worst = ({ data, value }) => (value ? badge(data.severity || "info", value) : h("span", { className: "muted" }, data.step === null ? "–" : data.verdict));
 
   cells.Tags = ({ value }) =>
     h("span", { className: "tags", title: value }, (value || "").split("  ").filter(Boolean).map((tag) => h("span", { className: "tag", key: tag }, tag)));
@@ -35,6 +35,12 @@
     const steps = [[60, 1, "s"], [3600, 60, "min"], [86400, 3600, "h"], [Infinity, 86400, "d"]];
     const [, size, unit] = steps.find(([limit]) => value < limit);
     return h("span", { className: "muted" }, value < 3 ? "just now" : Math.floor(value / size) + " " + unit + " ago");
+  };
+
+  cells.Elapsed = ({ value }) => {
+    const [minutes, hours, days] = [60, 3600, 86400].map((size) => Math.floor(value / size));
+    const words = days ? days + " d " + (hours % 24) + " h" : hours ? hours + " h " + (minutes % 60) + " min" : minutes ? minutes + " min " + Math.floor(value % 60) + " s" : value + " s";
+    return h("span", { className: "muted" }, words);
   };
 
   // The loss as a line of 120 x 26; a break is drawn where it was not finite, as a mark at the top.

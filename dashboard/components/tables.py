@@ -1,10 +1,13 @@
 """Short HTML tables, and the theme of the long AG Grid ones."""
 
 from collections.abc import Collection, Sequence
+from math import isfinite, isnan
 from typing import Any, Final
 
 from dash import html
 from dash.development.base_component import Component
+
+from ...storage import Json
 
 #: A row or a column of AG Grid: JSON with unlike values under fixed keys.
 GridRow = dict[str, Any]
@@ -18,6 +21,17 @@ GRID_THEME: Final = {
     "wrapperBorderRadius: 0, columnBorder: false, headerColumnBorder: false, "
     "headerColumnResizeHandleColor: 'transparent'})"
 }
+
+
+#: The format of a column that holds numbers alone: few digits, nothing for what is missing.
+SHORT_NUMBER: Final = {"function": "params.value === null ? '' : d3.format('.5~g')(params.value)"}
+
+
+def grid_value(value: Json) -> Json:
+    """Return a value for a cell: numbers stay numbers to sort as such, non-finite ones get their JavaScript name."""
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value if value is None or isinstance(value, int | float | str) else str(value)
 
 
 def listing(

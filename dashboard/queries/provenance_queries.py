@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...insight.errors import UnknownField
-from ...insight.lineage import Provenance, correlation, known_fields, parse_condition, provenance, resolve
-from ...insight.lineage.run_filters import select
+from ...insight.lineage import Provenance, correlation, known_fields, parse_query, provenance, resolve
 from ...storage import Run, RunNotFound
 from .reader import Reader
 
@@ -89,13 +88,13 @@ def _state_of(run: Run) -> str:
 
 
 def matching(rows: Sequence[Provenance], line: str) -> tuple[Provenance, ...]:
-    """Return the runs that meet all conditions of a line, as `lr > 0.01, state = finished`.
+    """Return the runs that meet the conditions of a line, as `lr > 0.01 and state = finished`.
 
     Raises:
         WrongCondition: One of them does not read as a condition.
         UnknownField: It speaks of what no run has.
     """
-    return select(rows, [parse_condition(part) for part in line.split(",") if part.strip()])
+    return parse_query(line).select(rows)
 
 
 def results_of(rows: Sequence[Provenance]) -> tuple[str, ...]:

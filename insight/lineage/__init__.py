@@ -2,13 +2,15 @@
 
 from .importance import Importance, correlation, importance
 from .provenance import RESULT_WORDS, Provenance, lineage, provenance
-from .run_filters import Condition, differing_settings, known_fields, ordered, parse_condition, resolve, select
+from .run_filters import Condition, differing_settings, known_fields, ordered, parse_condition, resolve
+from .run_query import RunQuery, parse_query
 
 __all__ = [
     "RESULT_WORDS",
     "Condition",
     "Importance",
     "Provenance",
+    "RunQuery",
     "correlation",
     "differing_settings",
     "importance",
@@ -16,7 +18,7 @@ __all__ = [
     "lineage",
     "ordered",
     "parse_condition",
+    "parse_query",
     "provenance",
     "resolve",
-    "select",
 ]

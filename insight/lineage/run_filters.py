@@ -11,7 +11,7 @@ from ...storage import Json, nearest
 from ..errors import UnknownField, WrongCondition
 from .provenance import Provenance
 
-__all__ = ["Condition", "differing_settings", "known_fields", "ordered", "parse_condition", "resolve", "select"]
+__all__ = ["Condition", "differing_settings", "known_fields", "ordered", "parse_condition", "resolve"]
 
 _NUMERIC: Final[dict[str, Callable[[float, float], bool]]] = {
     "<": lambda a, b: a < b,
@@ -59,6 +59,7 @@ def parse_condition(text: str) -> Condition:
     if found is None:
         raise WrongCondition(f"condition {text!r} must read 'field operator value', for example 'lr > 0.01'")
     field, operator, value = found.groups()
+    value = value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
     operator = "=" if operator == "==" else operator
     if operator in _NUMERIC and _number(value) is None:
         raise WrongCondition(f"condition {text!r} compares with {value!r}, which is not a number; use = or ~ for words")
@@ -84,12 +85,14 @@ def differing_settings(rows: Sequence[Provenance]) -> tuple[str, ...]:
 def resolve(field: str, known: Sequence[str]) -> str:
     """Return the full name of a field: itself, with `tag.` before it, or the only one that ends in it.
 
+    `tags.lr` is `tag.lr`, for that is how the argument of `watch` is spelled.
+
     What a script was called with counts where nothing else ends in it: `lr` is the optimizer's before it is `--lr`.
 
     Raises:
         UnknownField: There is none, or several end in it; the message names the nearest.
     """
-    for name in (field, f"tag.{field}"):
+    for name in (field, f"tag.{field.removeprefix('tags.')}"):
         if name in known:
             return name
     found = [name for name in known if name.endswith((f".{field}", f"/{field}"))]
@@ -100,17 +103,6 @@ def resolve(field: str, known: Sequence[str]) -> str:
         raise UnknownField(f"field {field!r} is ambiguous; write one of {', '.join(found)}")
     short = {name.rpartition(".")[2]: name for name in known}
     raise UnknownField(f"no run has a field {field!r}{nearest(field, [*known, *short])}")
-
-
-def select(rows: Sequence[Provenance], conditions: Iterable[Condition]) -> tuple[Provenance, ...]:
-    """Return the runs that meet all conditions, in order.
-
-    Raises:
-        UnknownField: A field is had by no run.
-    """
-    known = known_fields(rows)
-    resolved = [(resolve(condition.field, known), condition) for condition in conditions] if rows else []
-    return tuple(row for row in rows if all(condition.holds(row.fields.get(name)) for name, condition in resolved))
 
 
 def ordered(rows: Sequence[Provenance], field: str, *, descending: bool = False) -> tuple[Provenance, ...]:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from mindscope.dashboard.pages.runs.runs_page import spark
+from mindscope.dashboard.pages.runs.run_rows import spark
 from mindscope.dashboard.queries.evaluations import outcomes
 from mindscope.dashboard.queries.reader import Reader
 from mindscope.dashboard.queries.tensor_queries import broken_steps, histogram, statistics

@@ -1,7 +1,6 @@
 """The table of runs by their parameters and results, with the page's ids and address keys."""
 
 from collections.abc import Collection, Sequence
-from math import isfinite, isnan
 from typing import Final
 
 import dash
@@ -10,11 +9,10 @@ from dash import Input, Output, State
 
 from ....insight import InsightError
 from ....insight.lineage import RESULT_WORDS, Provenance, differing_settings, known_fields, resolve
-from ....storage import Json
 from ...address import PageAddress, QueryKey
 from ...components.form_controls import with_chosen
 from ...components.page_parts import notice
-from ...components.tables import GRID_THEME, GridRow
+from ...components.tables import GRID_THEME, SHORT_NUMBER, GridRow, grid_value
 from ...formatting import count, prose
 from ...queries.provenance_queries import (
     MOST,
@@ -76,7 +74,6 @@ TABLE_INPUTS: Final = (
 
 # A row of the grid is JSON: unlike values under fixed keys.
 
-_SHORT: Final = {"function": "params.value === null ? '' : d3.format('.5~g')(params.value)"}
 _FIXED: Final[list[GridRow]] = [
     {"field": "name", "headerName": "Run", "cellRenderer": "RunLink", "minWidth": 150, "flex": 1.4, "filter": True},
     {"field": "state", "headerName": "State", "cellRenderer": "Badge", "width": 108, "filter": True},
@@ -100,7 +97,7 @@ def _column(name: str, *, is_number: bool) -> GridRow:
         "colId": name,
         "headerName": name.removeprefix("tag.").removeprefix("config."),
         "headerTooltip": f"{name}: {RESULT_WORDS}" if name.startswith("result.") else name,
-        **({"valueFormatter": _SHORT} if is_number else {}),
+        **({"valueFormatter": SHORT_NUMBER} if is_number else {}),
         "minWidth": 92,
         "flex": 1,
         "filter": True,
@@ -116,16 +113,10 @@ def lineage_rows(rows: Sequence[Provenance], fields: Sequence[str]) -> list[Grid
             "state": row.fields.get("state"),
             "remark": row.fields.get("remark", ""),
             "href": PageAddress("run", run=row.run).href,
-            **{name: _cell(row.fields.get(name)) for name in fields},
+            **{name: grid_value(row.fields.get(name)) for name in fields},
         }
         for row in rows
     ]
-
-
-def _cell(value: Json) -> Json:
-    if isinstance(value, float) and not isfinite(value):
-        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value if value is None or isinstance(value, int | float | str) else str(value)
 
 
 def lineage_grid(name: str) -> dash_ag_grid.AgGrid:

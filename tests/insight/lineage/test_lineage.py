@@ -13,9 +13,9 @@ from mindscope.insight.lineage import (
     lineage,
     ordered,
     parse_condition,
+    parse_query,
 )
 from mindscope.insight.lineage.importance import variance_share
-from mindscope.insight.lineage.run_filters import select
 from mindscope.storage import Event, OptimizerInfo, ParameterInfo, StepRecord, Structure, open_store
 from scipy.stats import spearmanr
 
@@ -74,8 +74,8 @@ def test_what_a_script_was_called_with_is_a_setting_and_gives_way_to_what_came_o
     assert (rows[0].fields["argument.lr"], rows[0].fields["argument.model"]) == (0.5, "mlp")
     assert differing_settings(rows) == ("argument.lr",)
     assert not any(name.startswith("machine.arguments") for name in rows[0].fields)
-    assert [row.fields["name"] for row in select(rows, [parse_condition("argument.lr > 0.2")])] == ["fast"]
-    assert len(select(rows, [parse_condition("lr = 0.2"), parse_condition("quick = true")])) == 2
+    assert [row.fields["name"] for row in parse_query("argument.lr > 0.2").select(rows)] == ["fast"]
+    assert len(parse_query("lr = 0.2, quick = true").select(rows)) == 2
 
 
 def test_equal_data_has_one_checksum_and_other_data_another(rows):
@@ -104,7 +104,7 @@ def test_a_nested_configuration_is_flat_and_a_loss_of_nan_stays_nan(rows):
     ],
 )
 def test_conditions_select_runs(rows, text, names):
-    assert {row.fields["name"] for row in select(rows, [parse_condition(text)])} == names
+    assert {row.fields["name"] for row in parse_query(text).select(rows)} == names
 
 
 def test_sorting_puts_what_is_missing_or_nan_last_either_way(rows):
