@@ -4,12 +4,12 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from glob import escape
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from .evaluation_verdict import evaluation_cell, evaluation_document, print_evaluation
 from .failures import STORE_UNREADABLE
 from .output import add_row, age, as_json, console, print_json, sparkline, table
 from .step_spans import Span, merged, steps_in_words
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from ..storage import Event, Finding, Layout, Outcome, Run, Series, Store, Structure
+    from ..storage import Event, Finding, Layout, Run, Series, Store, Structure
 
 _STATE_STYLES = {
     "running": "cyan",
@@ -61,20 +61,24 @@ def runs(
 ) -> int:
     """List the runs of a store, newest first.
 
-    `updated` is the time of the last heartbeat of the process that writes the run.
+    `updated` is the time of the last heartbeat of the process that writes the run. An evaluation shows its worst case
+    instead of findings.
     """
     store = same_store or store
     with open_existing(store) as opened:
         found = opened.runs(limit=limit)
         steps = [] if as_document else [finished_steps(opened, run) for run in found]
+        outcomes = {run.id: opened.outcomes(run.id) for run in found if run.kind == "evaluation"}
     if as_document:
-        print_json({"store": opened.url, "runs": found})
+        listed = [{**as_json(run), **evaluation_document(outcomes.get(run.id, ()))} for run in found]
+        print_json({"store": opened.url, "runs": listed})
         return 0
     columns = ("id", "name", "state", "kind", "steps", "findings", "updated", "tags")
     listing = table("", *columns, right=("steps", "findings"))
     for run, count in zip(found, steps, strict=True):
         facts = (run.id, run.name, _state(run), run.kind, str(count))
-        add_row(listing, *facts, _worst(run), f"{age(run.updated_at)} ago", _tags(run))
+        findings = evaluation_cell(outcomes[run.id]) if run.id in outcomes else _worst(run)
+        add_row(listing, *facts, findings, f"{age(run.updated_at)} ago", _tags(run))
     out = console()
     out.print(listing if found else f"no runs in {opened.url!r} yet; 'mindscope demo' makes two")
     return 0
@@ -107,6 +111,7 @@ def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_doc
                     "outcomes": outcomes,
                     "training_kind": kind.to_data(),
                     **verdict,
+                    **evaluation_document(outcomes),
                 }
             )
             return STORE_UNREADABLE if damage else 0
@@ -126,7 +131,7 @@ def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_doc
         if lost:
             out.print(f"  lost: {lost} records; mindscope events {found.name} --kind observations_lost", markup=False)
         _print_model(out, opened, found, structure)
-        _print_outcomes(out, outcomes)
+        print_evaluation(out, outcomes)
         if findings or not outcomes:
             _print_findings(out, findings)
         print_verdict(out, found, verdict)
@@ -282,19 +287,6 @@ def _print_findings(out: "Console", findings: "tuple[Finding, ...]") -> None:
             listing, severity, str(finding.first_step), finding.cause, display_site(finding.site), finding.explanation
         )
     out.print(listing)
-
-
-def _print_outcomes(out: "Console", outcomes: "tuple[Outcome, ...]") -> None:
-    """Print a line per outcome of an evaluation; a number that has no meaning for it is left out."""
-    listing = table(
-        "outcomes", "attack", "norm", "epsilon", "accuracy", "samples", right=("epsilon", "accuracy", "samples")
-    )
-    for outcome in outcomes:
-        accuracy = "" if isnan(outcome.accuracy) else f"{outcome.accuracy:.3f}"
-        samples = str(outcome.samples) if outcome.samples else ""
-        add_row(listing, outcome.attack, outcome.norm, f"{outcome.epsilon:.4g}", accuracy, samples)
-    if listing.row_count:
-        out.print(listing)
 
 
 def _parameter_count(structure: "Structure") -> int:

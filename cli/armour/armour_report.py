@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ...storage import Outcome
@@ -35,13 +35,15 @@ def report(outcomes: "Sequence[Outcome]") -> str:
 
 
 def _verdict(outcomes: "Sequence[Outcome]") -> list[str]:
-    found: dict[str, str] = {}
-    for outcome in outcomes:
-        details: Any = outcome.details
-        for symptom in details.get("verdict", ()):
-            text = f"Do not trust these numbers: {symptom['explanation']} ({symptom['name']} {symptom['value']:.3g})."
-            found[symptom["name"]] = f'<p class="doubt">{escape(text)}</p>'
-    return list(found.values())
+    from ...storage.evaluation_verdict import evaluation_verdict
+
+    found = evaluation_verdict(outcomes)
+    if found is None:
+        return []
+    doubts = [
+        f"Do not trust these numbers: {doubt.explanation} ({doubt.name} {doubt.value:.3g})." for doubt in found.doubts
+    ]
+    return [f'<p class="doubt">{escape(text)}</p>' for text in (*doubts, *(f"{text}." for text in found.remarks))]
 
 
 def _chart(outcomes: "Sequence[Outcome]") -> list[str]:

@@ -127,3 +127,26 @@ def test_a_budget_of_another_scale_is_warned_of(command: Callable, model: Callab
     told = command(*model("in_bytes", width=255.0), "--epsilon", 0.1, "--attack", "fgsm")
     assert told.code == 0
     assert "WARNING: epsilon 0.1 (linf) is the largest, and next to nothing within the bounds [0, 255]" in told.err
+
+
+def test_a_stored_evaluation_shows_its_worst_case_and_whether_to_trust_it(
+    command: Callable, model: Callable, tmp_path: Path
+) -> None:
+    store = ("--store", tmp_path / "runs")
+    command(*model("saturated"), "--epsilon", 0.1, "--attack", "fgsm", "--name", "masked")
+    command(*model(), "--epsilons", "0.1,0.3", "--attack", "fgsm", "--name", "honest")
+    shown = command("show", "masked", *store).out
+    assert "worst case (linf): 1.000 at 0, 1.000 at 0.1; of 4 samples" in shown
+    assert "verdict: do not trust these numbers" in shown
+    assert "  logit-scale 1.6e+03: " in shown
+    assert "no findings" not in shown
+    assert "verdict: credible; no sign of hidden gradients" in command("show", "honest", *store).out
+    document = json.loads(command("show", "masked", *store, "--json").out)
+    assert document["worst_case"] == [{"norm": "linf", "epsilon": e, "accuracy": 1.0} for e in (0.0, 0.1)]
+    assert (document["verdict"], document["is_trusted"]) == ("do not trust these numbers", False)
+    assert document["doubts"][0]["name"] == "logit-scale"
+    listed = command("runs", tmp_path / "runs").out
+    assert "0.000 left at 0.3 " in listed
+    assert "1.000 left at 0.1, do not trust these numbers" in listed
+    runs = json.loads(command("runs", tmp_path / "runs", "--json").out)["runs"]
+    assert {run["name"]: run["is_trusted"] for run in runs} == {"masked": False, "honest": True}

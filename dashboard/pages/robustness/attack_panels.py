@@ -16,6 +16,7 @@ from dash.development.base_component import Component
 from numpy.typing import NDArray
 
 from ....storage import Outcome
+from ....storage.evaluation_verdict import Doubt, doubts_of
 from ...components.page_parts import card
 from ...components.tables import rows_table
 from ...figures.drawing import Part, drawing
@@ -207,17 +208,10 @@ def _verdict_card(found: Evaluations, norm: str) -> html.Div:
     judged = _judged_outcome(found, norm)
     if judged is None:
         return card("Verdict", "Not judged", "run the whole suite to check for gradient masking", "quiet")
-    reasons = _reasons(judged)
+    reasons = doubts_of(judged)
     if reasons:
         return card("Verdict", "Do not trust it", f"{count(len(reasons), 'sign')} of gradient masking", "bad")
     return card("Verdict", "Credible", "no sign of gradient masking", "good")
-
-
-def _reasons(judged: Outcome) -> Sequence[Mapping[str, object]]:
-    verdict = judged.details.get("verdict")
-    texts = [reason for reason in verdict if isinstance(reason, Mapping)] if isinstance(verdict, list | tuple) else []
-    names = judged.details.get("masking")
-    return texts or [{"name": name} for name in (names if isinstance(names, list | tuple) else ())]
 
 
 def verdict(found: Evaluations, norm: str, epsilon: float) -> list[Component]:
@@ -226,18 +220,17 @@ def verdict(found: Evaluations, norm: str, epsilon: float) -> list[Component]:
     if judged is None:
         words = "Gradient masking was not checked; the whole suite checks it at its end."
         return [html.P(words, className="finding-text"), *_comparisons(found, norm, epsilon)]
-    reasons = _reasons(judged)
+    reasons = doubts_of(judged)
     if not reasons:
         words = "No sign of gradient masking: attacks that use gradients are at least as strong as those that do not."
         return [html.P(words, className="finding-text"), *_comparisons(found, norm, epsilon)]
     return [*(_reason(reason) for reason in reasons), *_comparisons(found, norm, epsilon)]
 
 
-def _reason(reason: Mapping[str, object]) -> html.Div:
-    value = number_in(reason, "value")
-    head = [html.Span(str(reason.get("name", "")), className="finding-title")]
-    head += [] if math.isnan(value) else [html.Span(number(value), className="finding-since mono")]
-    words = html.P(prose(str(reason.get("explanation", "no explanation was stored"))), className="finding-text")
+def _reason(doubt: Doubt) -> html.Div:
+    head = [html.Span(doubt.name, className="finding-title")]
+    head += [] if math.isnan(doubt.value) else [html.Span(number(doubt.value), className="finding-since mono")]
+    words = html.P(prose(doubt.explanation), className="finding-text")
     return html.Div([html.Div(head, className="finding-head"), words], className="finding")
 
 
