@@ -96,10 +96,11 @@ CONFIG: Final = {
 
 def graph(name: str, label: str, height: int | None = None, figure: object = None) -> html.Div:
     """Build the Plotly graph with that id, read out as `label`; without a height it takes the figure's own."""
-    blank = {"layout": {"paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", **_NO_AXES}}
     style = {"height": f"{height}px"} if height else {}
-    drawing = dcc.Graph(id=name, figure=figure or blank, config=CONFIG, style=style)
+    drawing = dcc.Graph(id=name, figure=figure or BLANK, config=CONFIG, style=style)
     return html.Div(drawing, className="graph", role="figure", **{"aria-label": label})
 
 
-_NO_AXES = {"xaxis": {"visible": False}, "yaxis": {"visible": False}}
+_NO_AXES: Final = {"xaxis": {"visible": False}, "yaxis": {"visible": False}}
+#: What stands in the place of a figure before it is drawn.
+BLANK: Final = {"layout": {"paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", **_NO_AXES}}

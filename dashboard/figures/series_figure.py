@@ -15,7 +15,7 @@ from .drawing import Part, drawing, packed
 
 _VALUES: Final = 0.87
 _MARKS, _FLAGS = 0.25, 0.8
-_DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _SYMBOLS: Final = {"error": "diamond", "warning": "triangle-up", "info": "circle"}
 AxisValue = int | float | str
 
@@ -83,7 +83,7 @@ def series_figure(
 
 def _line(line: SeriesLine, palette: Palette, index: int) -> list[Part]:
     color, points = palette.lines[index % len(palette.lines)], line.points
-    dash = _DASHES[index // len(palette.lines) % len(_DASHES)]
+    dash = DASHES[index // len(palette.lines) % len(DASHES)]
     carried, step = steps_of(points, line.x)
     curve = {
         "type": "scatter",
@@ -200,7 +200,7 @@ def overlay_figure(
     places = {line.name: index for index, line in enumerate(lines)}
     for trace in figure.data:
         if trace.name in places:
-            trace.line.dash = _DASHES[places[trace.name] % len(_DASHES)]
+            trace.line.dash = DASHES[places[trace.name] % len(DASHES)]
             trace.opacity = _BEHIND if chosen in places and trace.name != chosen else 1.0
     figure.update_layout(margin={"t": 36}, uirevision=f"{title} {axis}", showlegend=True, yaxis={"title": title})
     return figure

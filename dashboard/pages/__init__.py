@@ -3,6 +3,7 @@
 # isort: off
 from .runs import runs_page
 from .live_run import live_run_page
+from .scalars import scalars_page
 from .layers import layers_page
 from .tensor import tensor_page
 from .findings import findings_page

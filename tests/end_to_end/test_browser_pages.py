@@ -29,6 +29,7 @@ FOUND = {
         "#live-heat .heatmaplayer image",
         ("Unhealthy", BAD_SITE, "Non-finite activation", f"step {BAD_STEP - 1}"),
     ),
+    "scalars": ("/scalars?run=faulty&smooth=0.6", ".wall-card .scatterlayer .trace", ("learning_rate",)),
     "layers": ("/layers?run=faulty", "#layers-picture .heatmaplayer image", (BAD_SITE,)),
     "tensor": (
         f"/tensor?run=faulty&metric=activation/l2_norm&site={BAD_SITE}&step={BAD_STEP}",
@@ -176,6 +177,17 @@ def test_tables_are_loaded_with_the_first_table_and_once(watched):
         watched.visit(title)
     watched.page.wait_for_selector("a.run-link:text-is('faulty')")
     assert len([url for url in asked if "dash_ag_grid." in url]) == 1
+
+
+def test_a_view_of_the_scalars_is_kept_by_name(watched):
+    watched.open("/scalars?run=faulty&scale=log", ".wall-card .scatterlayer .trace")
+    watched.page.fill("#scalars-view-name", "mine")
+    watched.page.click("#scalars-save")
+    watched.open("/scalars?run=healthy", ".wall-card .scatterlayer .trace")
+    watched.page.click("#scalars-view")
+    watched.page.click("[role=option]:has-text('mine')")
+    watched.wait("location.search === '?run=faulty&scale=log'")
+    watched.page.wait_for_selector("h1:text-is('faulty')")
 
 
 def test_plotly_that_comes_late_is_waited_for_and_not_loaded_again(watched):

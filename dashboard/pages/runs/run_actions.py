@@ -17,6 +17,7 @@ from ...components.tables import GridRow
 from ...formatting import count, sentence
 from ...queries.reader import Reader
 from ...queries.store_changes import annotate, delete
+from ..scalars.overlaid_runs import MOST_RUNS, overlay_address
 
 
 class RunsIds:
@@ -40,6 +41,7 @@ class RunsIds:
     remark: Final = "overview-remark"
     save: Final = "overview-save"
     compare: Final = "overview-compare"
+    overlay: Final = "overview-overlay"
     delete: Final = "overview-delete"
     question: Final = "overview-question"
     question_text: Final = "overview-asked"
@@ -126,6 +128,7 @@ def run_actions(*, may_change: bool) -> html.Section:
         dmc.Button("Save", id=RunsIds.save, size="xs", disabled=not may_change),
         dmc.Button("Delete…", id=RunsIds.delete, size="xs", variant="default", disabled=not may_change),
         dcc.Link("Compare the two", href="/compare", id=RunsIds.compare, className="button"),
+        dcc.Link("Scalars", href="/scalars", id=RunsIds.overlay, className="button"),
     ]
     closed = [] if may_change else [html.P(_CLOSED, className="muted")]
     return html.Section(
@@ -183,6 +186,8 @@ def _connect_choice(app: dash.Dash) -> None:
         Output(RunsIds.remark, "value"),
         Output(RunsIds.compare, "href"),
         Output(RunsIds.compare, "style"),
+        Output(RunsIds.overlay, "children"),
+        Output(RunsIds.overlay, "href"),
         Output(RunsIds.message, "children"),
         Input(RunsIds.grid, "selectedRows"),
         prevent_initial_call=True,
@@ -194,7 +199,7 @@ def _connect_choice(app: dash.Dash) -> None:
 def offered_fields(rows: list[GridRow]) -> tuple[object, ...]:
     """Return what the bar shows for the ticked rows: the fields of one run, the link to compare two."""
     if not rows:
-        return _HIDDEN, *[no_update] * 6, None
+        return _HIDDEN, *[no_update] * 8, None
     row = rows[0] if len(rows) == 1 else {"name": "", "tag_line": "", "remark": ""}
     title = str(row["name"]) if len(rows) == 1 else f"{count(len(rows), 'run')} ticked"
     is_pair = len(rows) == 2
@@ -207,8 +212,16 @@ def offered_fields(rows: list[GridRow]) -> tuple[object, ...]:
         row["remark"],
         href,
         {} if is_pair else _HIDDEN,
-        None if len(rows) < 3 else "Tick one run to change it, two to compare them.",
+        "Scalars" if len(rows) == 1 else f"Scalars of the {len(rows):,} over each other",
+        overlay_address([str(row["id"]) for row in rows]).href,
+        None if len(rows) < 3 else _of_many(len(rows)),
     )
+
+
+def _of_many(ticked: int) -> str:
+    words = "Tick one run to change it, two to compare them."
+    left = ticked - MOST_RUNS
+    return words + (f" An address has room for {MOST_RUNS} runs: {left:,} of these are left out." if left > 0 else "")
 
 
 def _only(rows: list[GridRow] | None) -> GridRow:
