@@ -3,8 +3,9 @@
 ArmourError(Exception)
 ├── UnknownAttack(KeyError)      no attack, norm or option has that name
 ├── InvalidInput(ValueError)     inputs, labels, epsilons or bounds are not valid
-├── InvalidModel(TypeError)      the model is not a model, or does not return differentiable logits
-└── InvalidSearch(RuntimeError)  an attack's search broke its contract
+├── InvalidModel(TypeError)      the model is not a model, or does not answer what an attack asks it for
+├── InvalidSearch(RuntimeError)  an attack's search broke its contract
+└── QueriesExhausted(RuntimeError)  a predictor's query budget is spent
 """
 
 
@@ -24,8 +25,12 @@ class InvalidInput(ArmourError, ValueError):
 
 
 class InvalidModel(ArmourError, TypeError):
-    """The model cannot be wrapped, or what it returns is not a batch of differentiable logits."""
+    """The model cannot be wrapped, or what it returns is not what the attack asks it for."""
 
 
 class InvalidSearch(ArmourError, RuntimeError):
     """The search of an attack did not return one candidate per sample."""
+
+
+class QueriesExhausted(ArmourError, RuntimeError):
+    """A predictor's query budget is spent; attacks end with what they have found."""

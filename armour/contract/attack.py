@@ -5,6 +5,7 @@ line in `attacks/__init__.py`. Here every candidate of the search is moved into 
 again and measured again, so no search can report more than it reached.
 """
 
+import logging
 import math
 import warnings
 from abc import ABC, abstractmethod
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from importlib import import_module
-from typing import ClassVar, Final, Literal, NamedTuple, TypeVar
+from typing import ClassVar, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,14 +21,15 @@ from numpy.typing import ArrayLike, NDArray
 from ...storage import Json, nearest
 from ..array_api import Array, Rows, all_finite, copy, take, to_numpy
 from ..distances import Norm, distance_named
-from ..errors import InvalidInput, InvalidSearch, UnknownAttack
-from ..model import WrappedModel
+from ..errors import InvalidInput, InvalidModel, InvalidSearch, QueriesExhausted, UnknownAttack
+from ..model import Asks, WrappedModel
 from ..problem import Gallery, Objective, Problem
 from ..search.nearest_examples import smallest_budgets
 from .attack_result import AttackResult, BudgetResult, stack_results
 from .checked_samples import Samples, check_epsilons, check_samples
 
 _Found = TypeVar("_Found")
+_log = logging.getLogger(__name__)
 
 
 def spread(call: Callable[[Rows], _Found], batches: Sequence[Rows], jobs: int) -> Iterator[_Found]:
@@ -156,6 +158,7 @@ class Attack(ABC):
         """
         check_seed(seed)
         budgets = (math.inf,) if epsilons is None else check_epsilons(epsilons)
+        check_answers(self, model)
         with model.evaluating():
             samples = check_samples(
                 model,
@@ -166,6 +169,7 @@ class Attack(ABC):
                 batch_size=batch_size,
                 initial_objective=self.initial_objective(),
             )
+            check_answers(self, model)  # again: labels show only as they come
             sweep = SweepOptions(seed, batch_size, progress)
             attempts = list(self.attempts(model, samples, budgets, sweep))
         return stack_results(budgets, attempts, samples.solved)
@@ -221,15 +225,20 @@ class Attack(ABC):
     def _batch(self, model: WrappedModel, samples: Samples, epsilon: float, seed: int, rows: Rows) -> _BatchResult:
         """Return raw and clipped candidates, distances, success, queries and gradient calls for the rows."""
         problem = _problem(self, model, samples, rows, epsilon, seed)
-        raw = self._run_search(problem)
+        with model.reserving(len(rows)):  # the candidates are predicted once more
+            raw = self._run_search(problem)
         return raw, *_judge(model, samples, rows, raw, problem), problem.queries, problem.gradient_calls
 
     def _run_search(self, problem: Problem) -> Array:
         with np.errstate(all="ignore"):  # a model may overflow far from the data; the result is checked below
-            if self.finds_minimum or np.isfinite(problem.epsilon).all():
-                found = self.search(problem)
-            else:
-                found = smallest_budgets(self.search, problem)
+            try:
+                if self.finds_minimum or np.isfinite(problem.epsilon).all():
+                    found = self.search(problem)
+                else:
+                    found = smallest_budgets(self.search, problem)
+            except QueriesExhausted as error:
+                _log.warning("%s ends early: %s", self.name or type(self).__name__, error)
+                found = problem.nearest_seen()
         if getattr(found, "shape", None) != problem.x.shape or found.dtype != problem.x.dtype:
             shape, dtype = getattr(found, "shape", type(found).__name__), getattr(found, "dtype", "no dtype")
             raise InvalidSearch(
@@ -300,7 +309,10 @@ def _judge(
     """Move candidates into the budget; return them, their distances, and whether they meet the criterion."""
     clipped = problem.clip(raw)
     with np.errstate(all="ignore"):
-        met = samples.criterion.take(rows).met(model.logits(clipped))
+        try:
+            met = samples.criterion.take(rows).met(model.logits(clipped))
+        except QueriesExhausted:  # what cannot be predicted again does not count
+            met = np.zeros(len(rows), np.bool_)
     return clipped, problem.distance.measure(problem.x, clipped), np.asarray(to_numpy(met), np.bool_)
 
 
@@ -308,9 +320,6 @@ def _shifted_progress(progress: Progress | None, number: int, budgets: int) -> P
     if progress is None:
         return None
     return lambda done, batches: progress(number * batches + done, budgets * batches)
-
-
-Asks = Literal["gradients", "logits", "decisions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +358,34 @@ def attack(
         return make
 
     return enter
+
+
+_ANSWERS: Final[dict[Asks, str]] = {
+    "gradients": "answers with gradients",
+    "logits": "answers with scores and no gradients",
+    "decisions": "answers with labels alone",
+}
+_DEPTH: Final[dict[Asks, int]] = {"decisions": 0, "logits": 1, "gradients": 2}
+
+
+def asks_of(attack: Attack) -> Asks:
+    """Return what the attack asks a model for; one that is not in the catalogue may ask for anything."""
+    return ATTACKS[attack.name].asks if attack.name in ATTACKS else "gradients"
+
+
+def check_answers(attack: Attack, model: WrappedModel) -> None:
+    """Raise `InvalidModel` where the model does not answer what the attack asks it for."""
+    if attack.name not in ATTACKS or _DEPTH[asks_of(attack)] <= _DEPTH[model.answers]:
+        return
+    fitting = sorted(
+        entry.name
+        for entry in ATTACKS.values()
+        if _DEPTH[entry.asks] <= _DEPTH[model.answers] and attack.norm in entry.norms
+    )
+    raise InvalidModel(
+        f"{attack.name} asks for {asks_of(attack)}, and {model.name or 'the model'} {_ANSWERS[model.answers]}; attacks "
+        f"in {attack.norm} that fit: {', '.join(fitting)}"
+    )
 
 
 def make_attack(name: str, norm: Norm = "linf") -> Attack:

@@ -1,6 +1,7 @@
 """Inputs and labels, checked before any computation, with the model's predictions for the clean inputs."""
 
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...framework import Tensor
 from ..array_api import Array, Rows, all_finite, concatenate, from_numpy, namespace, to_numpy
-from ..errors import InvalidInput, InvalidModel
-from ..model import WrappedModel, looks_like_probabilities
+from ..errors import ArmourError, InvalidInput, InvalidModel
+from ..model import Asks, WrappedModel
 from ..problem import Ascent, Criterion, InitialAscent, Misclassification, Objective, Targeted, ascent_at
 
 _FIRST_INPUTS = 16  # inputs that check the model before the work begins: our choice
+_ROUNDING = 4 * 2.0**-23  # of the bounds' size, by which float32 arithmetic may leave them: a few of its last digits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +28,7 @@ class Samples:
         criterion: When an input counts as adversarial, on the device of `x`.
         clean_predictions: `(n,)` classes that the model gives the clean inputs.
         solved: `(n,)` bool, True where the clean input meets the criterion already; these are not attacked.
+        classes: How many the model tells apart.
         initial_ascent: The attack's first objective and its gradient at the inputs, if the attack asks for them.
     """
 
@@ -34,6 +37,7 @@ class Samples:
     criterion: Criterion
     clean_predictions: Rows
     solved: NDArray[np.bool_]
+    classes: int
     initial_ascent: InitialAscent | None = None
 
     @property
@@ -50,15 +54,17 @@ def check_samples(
     targets: ArrayLike | None,
     margin: float,
     batch_size: int,
+    asks: Asks = "decisions",
     initial_objective: Objective | None = None,
 ) -> Samples:
     """Check the inputs and return them with the model's clean predictions.
 
     Args:
-        x: `(n, ...)` float32 or float64, within the model's bounds.
-        y: `(n,)` integer labels.
+        x: `(n, ...)` real numbers within the model's bounds; cast to the precision that the model computes in.
+        y: `(n,)` integer labels, or those of the model's own classes where it names them.
         targets: `(n,)` classes to reach; None asks for any other class than the label.
         margin: By how much the winning logit must lead.
+        asks: What the model is going to be asked for; that it answers is tried on the first inputs.
         initial_objective: An objective whose value and gradient at the inputs come with the logits.
 
     Raises:
@@ -70,9 +76,11 @@ def check_samples(
     if not (math.isfinite(margin) and margin >= 0):
         raise InvalidInput(f"margin expects a finite number of 0 or more, got {margin}")
     inputs = _checked_inputs(model, x)
-    labels = _checked_classes(y, len(inputs), "labels")
-    target_classes = None if targets is None else _checked_classes(targets, len(inputs), "targets")
-    classes = _count_classes(model, inputs[:_FIRST_INPUTS])
+    labels = _checked_classes(model, y, len(inputs), "labels")
+    target_classes = None if targets is None else _checked_classes(model, targets, len(inputs), "targets")
+    _check_queries(model, len(inputs))
+    first = _first_logits(model, inputs[:_FIRST_INPUTS])
+    classes = int(first.shape[1])
     _check_range(labels, classes, "labels")
     criterion: Criterion
     if target_classes is None:
@@ -80,11 +88,13 @@ def check_samples(
     else:
         _check_range(target_classes, classes, "targets")
         criterion = Targeted(from_numpy(target_classes, inputs), margin)
+    if asks == "gradients" and model.answers == "gradients" and initial_objective is None:
+        model.pullback(inputs[:_FIRST_INPUTS], namespace(first).zeros_like)
     logits, initial = _clean(model, inputs, criterion, batch_size, initial_objective)
     _check_finite(logits)
     predictions = np.asarray(to_numpy(namespace(logits).argmax(logits, axis=1)), np.int64)
     solved = np.asarray(to_numpy(criterion.met(logits)), np.bool_)
-    return Samples(inputs, labels, criterion, predictions, solved, initial)
+    return Samples(inputs, labels, criterion, predictions, solved, classes, initial)
 
 
 def _clean(
@@ -121,28 +131,39 @@ def check_epsilons(epsilons: float | Iterable[float]) -> tuple[float, ...]:
 
 
 def _checked_inputs(model: WrappedModel, x: Array) -> Array:
-    native = model.native(x)
-    dtype = str(native.dtype).removeprefix("torch.")
-    if dtype not in ("float32", "float64"):
-        raise InvalidInput(f"x expects float32 or float64, got {dtype}; cast it, and scale it to {model.bounds}")
+    native = _in_precision(model, model.native(x))
     if native.ndim < 2 or 0 in native.shape:
         raise InvalidInput(f"x expects one sample or more, shape (n, ...), got {tuple(native.shape)}")
     (low, high), smallest, largest = model.bounds, float(native.min()), float(native.max())  # NaN if there is one
     if not (math.isfinite(smallest) and math.isfinite(largest)):
         count = int((~namespace(native).isfinite(native)).sum())
         raise InvalidInput(f"x expects finite values, got {count} NaN or infinite")
-    if smallest < low or largest > high:
+    rounding = _ROUNDING * max(abs(low), abs(high))
+    if smallest < low - rounding or largest > high + rounding:
         raise InvalidInput(
-            f"x expects values within the model's bounds [{low:g}, {high:g}], got [{smallest:g}, {largest:g}]; "
+            f"x expects values within the model's bounds [{low:.9g}, {high:.9g}], got [{smallest:.9g}, {largest:.9g}]; "
             "scale x, or name its bounds: wrap(model, bounds=(low, high)), in a command --bounds LOW,HIGH"
         )
-    return native
+    return namespace(native).clip(native, low, high) if smallest < low or largest > high else native
 
 
-def _checked_classes(values: ArrayLike, samples: int, name: str) -> Rows:
+def _in_precision(model: WrappedModel, x: Array) -> Array:
+    """Cast to what the search computes in: the precision of the model, and float32 where that is a shorter one."""
+    given = str(x.dtype).removeprefix("torch.")
+    if given not in ("float16", "bfloat16", "float32", "float64"):
+        raise InvalidInput(f"x expects real numbers, got {given}; cast it, and scale it to {model.bounds}")
+    wanted = model.dtype if model.dtype == "float64" else "float32"
+    if given == wanted or (model.dtype is None and given == "float64"):
+        return x
+    if given == "float64":
+        warnings.warn(f"x is float64 and the model computes in {model.dtype}: it is attacked in float32", stacklevel=5)
+    return x.astype(wanted) if isinstance(x, np.ndarray) else x.to(getattr(namespace(x), wanted))
+
+
+def _checked_classes(model: WrappedModel, values: ArrayLike, samples: int, name: str) -> Rows:
     if isinstance(values, Tensor):
         values = values.numpy()
-    array: NDArray[np.generic] = to_numpy(values) if hasattr(values, "cpu") else np.asarray(values)
+    array: NDArray[np.generic] = model.class_indices(to_numpy(values) if hasattr(values, "cpu") else np.asarray(values))
     if array.dtype.kind not in "iu":
         raise InvalidInput(f"{name} expects integer classes, got dtype {array.dtype}")
     if array.shape != (samples,):
@@ -158,11 +179,21 @@ def _check_range(values: Rows, classes: int, name: str) -> None:
         )
 
 
-def _count_classes(model: WrappedModel, x: Array) -> int:
-    """Return the number of classes, learned from a few inputs: a wrong model or label stops before the work begins."""
+def _check_queries(model: WrappedModel, samples: int) -> None:
+    """Refuse a query budget that does not even cover the clean predictions."""
+    needed = samples + min(samples, _FIRST_INPUTS)
+    if model.queries is not None and model.queries.left < needed:
+        raise InvalidInput(
+            f"queries expects {needed} rows or more for the predictions of {samples} clean inputs alone, "
+            f"got {model.queries.left} left of {model.queries.limit}; attack fewer samples, or wrap with more queries"
+        )
+
+
+def _first_logits(model: WrappedModel, x: Array) -> Array:
+    """Return the logits of a few inputs: a wrong model or label stops before the work begins."""
     try:
-        logits = model.logits(x)
-    except InvalidModel:
+        logits = model.look(x)
+    except ArmourError:
         raise
     except Exception as error:
         remedy = "; if the model computes in float32, cast x: x.astype('float32')" if "64" in str(x.dtype) else ""
@@ -170,12 +201,7 @@ def _count_classes(model: WrappedModel, x: Array) -> int:
             f"the model cannot be called with x of shape {tuple(x.shape)} and dtype {x.dtype}: {error}{remedy}"
         ) from error
     _check_finite(logits)
-    if looks_like_probabilities(logits):
-        raise InvalidModel(
-            "the model must return logits, got rows that are probabilities (non-negative, sum 1); "
-            "leave out the softmax: behind it gradients vanish and robustness is overstated"
-        )
-    return int(logits.shape[1])
+    return logits
 
 
 def _check_finite(logits: Array) -> None:

@@ -82,6 +82,8 @@ class _Transformed:
 
     def __init__(self, model: WrappedModel, transforms: Sequence[Transform]) -> None:
         self.framework = model.framework
+        self.has_gradients = model.answers == "gradients"
+        self.dtype = model.dtype
         self._model, self._transforms = model, transforms
 
     def native(self, x: Array) -> Array:

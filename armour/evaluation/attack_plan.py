@@ -13,7 +13,7 @@ from ..contract.attack import Attack, make_attack
 from ..contract.checked_samples import Samples
 from ..distances import Norm
 from ..errors import InvalidInput, UnknownAttack
-from ..model import WrappedModel
+from ..model import Asks, WrappedModel
 
 Suite = Literal["quick", "standard"]
 
@@ -25,15 +25,44 @@ SUITES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def suite_named(name: str) -> tuple[str, ...]:
-    """Return the names of the suite's attacks.
+#: In place of them for models without gradients. Square is the score-based member of the published ensemble, and
+#: HopSkipJump the strongest of our decision-based attacks; L1 and L0 have weaker ones only.
+_BY_SCORES: Final[dict[str, tuple[str, ...]]] = {
+    "linf": ("square", "hop-skip-jump"),
+    "l2": ("square", "hop-skip-jump"),
+    "l1": ("square", "salt-and-pepper"),
+    "l0": ("salt-and-pepper", "pointwise"),
+}
+_BY_DECISIONS: Final[dict[str, tuple[str, ...]]] = {
+    "linf": ("plain-noise", "hop-skip-jump"),
+    "l2": ("hop-skip-jump", "boundary"),
+    "l1": ("plain-noise", "salt-and-pepper"),
+    "l0": ("salt-and-pepper", "pointwise"),
+}
+#: About a thousand queries a sample instead of many thousands: our choice for a smoke test.
+_QUICK: Final[dict[str, dict[str, int]]] = {
+    "square": {"queries": 1000},
+    "hop-skip-jump": {"steps": 8, "queries": 50},
+    "boundary": {"steps": 1000},
+}
+
+
+def suite_for(name: str, norm: Norm, answers: Asks) -> list[str | Attack]:
+    """Return the suite's attacks for a model that answers so.
 
     Raises:
         UnknownAttack: There is no such suite; the message lists the known ones.
     """
     if name not in SUITES:
         raise UnknownAttack(f"no suite {name!r}; suites are {', '.join(SUITES)}{nearest(name, SUITES)}")
-    return SUITES[name]
+    if answers == "gradients":
+        return list(SUITES[name])
+    chosen = (_BY_SCORES if answers == "logits" else _BY_DECISIONS).get(norm, SUITES[name])
+    if name != "quick":
+        return list(chosen)
+    return [
+        type(attack)(norm, **_QUICK.get(attack.name, {})) for attack in (make_attack(each, norm) for each in chosen)
+    ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

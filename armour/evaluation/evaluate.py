@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike
 
 from ...storage import Json, Store
 from ..array_api import Array
-from ..contract.attack import Attack, Progress, SweepOptions, check_jobs, check_seed
+from ..contract.attack import Attack, Progress, SweepOptions, asks_of, check_answers, check_jobs, check_seed
 from ..contract.checked_samples import check_epsilons, check_samples
 from ..distances import Norm
 from ..errors import InvalidInput
-from ..model import WrappedModel, wrap
-from .attack_plan import AttackPlan, Suite, label_attacks, suite_named
+from ..model import Asks, WrappedModel, wrap
+from .attack_plan import AttackPlan, Suite, label_attacks, suite_for
 from .evaluation_checkpoint import Checkpoint
 from .evaluation_report import Evaluation
 from .masking import Symptom, black_box, plain_accuracy, symptoms, training_mode
@@ -52,11 +52,12 @@ def evaluate(
     sample as lost that any attack defeats within the budget or a smaller one.
 
     Args:
-        model: Made by `wrap`, or a Cell or Module that takes inputs in [0, 1].
+        model: Made by `wrap`, or anything that `wrap` takes with inputs in [0, 1].
         epsilons: Budgets in the unit of `x`; 0, the clean accuracy, is always among the outcomes. Budgets on another
             scale than the model's bounds are warned of, as is a clean accuracy below a guess's.
         attacks: Names of `ATTACKS`, or attacks with options of their own, all in `norm`; None for those of the suite.
-        suite: `quick`, or `standard`: the parameter-free ensemble, each attack on what the ones before it left.
+        suite: `quick`, or `standard`: the parameter-free ensemble, each attack on what the ones before it left. For a
+            model without gradients both are attacks on its scores or decisions.
         store: Where the outcomes go, as a run of kind `evaluation`, after every attack and budget.
         parent: The training run that made the model: its id, name, or `latest`. Needs `store`.
         seed: Of the random starts; the same seed gives the same outcomes.
@@ -75,16 +76,20 @@ def evaluate(
     check_jobs(jobs)
     if parent is not None and store is None:
         raise InvalidInput(f"parent {parent!r} expects store=, the store that holds the run")
-    planned = label_attacks(suite_named(suite) if attacks is None else attacks, norm)
-    budgets = tuple(sorted({0.0, *check_epsilons(epsilons)}))
     target = model if isinstance(model, WrappedModel) else wrap(model)
+    # Labels show only as the model is asked: a suite is chosen, and attacks that do not fit are refused, twice.
+    planned = _planned(attacks, suite, norm, target)
+    budgets = tuple(sorted({0.0, *check_epsilons(epsilons)}))
+    _check_countable(target, jobs)
     doubts = list(training_mode(target))
     with target.evaluating():
-        samples = check_samples(target, x, y, targets=None, margin=0.0, batch_size=batch_size)
+        samples = check_samples(
+            target, x, y, targets=None, margin=0.0, batch_size=batch_size, asks=_most_asked(planned.values())
+        )
         plan = AttackPlan(
             target,
             samples,
-            attacks=planned,
+            attacks=_planned(attacks, suite, norm, target),
             norm=norm,
             budgets=budgets,
             seed=int(seed),
@@ -117,6 +122,7 @@ def evaluate(
         masking=tuple(doubts),
         gap=gaps,
         median_minimum_norm=float(np.median(tally.minimum_norms)),
+        answers=target.answers,
         warnings=remarks,
     )
 
@@ -124,14 +130,33 @@ def evaluate(
 def _warnings(plan: AttackPlan) -> tuple[str, ...]:
     """Return what is possible and hardly meant, and log it before the attacks take their time."""
     x = plan.samples.x
-    elements, classes = int(np.prod(x.shape[1:])), int(plan.model.logits(x[:1]).shape[1])
+    elements = int(np.prod(x.shape[1:]))
     found = (
         *budget_warnings(plan.norm, plan.budgets[-1], plan.model.bounds, elements),
-        *clean_warnings(plan.samples.clean_accuracy, classes),
+        *clean_warnings(plan.samples.clean_accuracy, plan.samples.classes),
     )
     for sentence in found:
         _log.warning("%s", sentence)
     return found
+
+
+def _planned(
+    attacks: Sequence[str | Attack] | None, suite: Suite, norm: Norm, model: WrappedModel
+) -> dict[str, Attack]:
+    """Return the attacks by label, all of which the model answers as far as it has been asked."""
+    planned = label_attacks(suite_for(suite, norm, model.answers) if attacks is None else attacks, norm)
+    for attack in planned.values():
+        check_answers(attack, model)
+    return planned
+
+
+def _most_asked(attacks: Iterable[Attack]) -> Asks:
+    return "gradients" if any(asks_of(attack) == "gradients" for attack in attacks) else "decisions"
+
+
+def _check_countable(model: WrappedModel, jobs: int) -> None:
+    if model.queries is not None and jobs != 1:
+        raise InvalidInput(f"a query budget expects jobs=1, since processes cannot count together, got jobs={jobs}")
 
 
 def _sweep(
@@ -167,6 +192,14 @@ def _summaries(
 
 
 def _doubts(plan: AttackPlan, tally: Tally) -> Iterator[Symptom]:
+    if plan.model.queries is not None and plan.model.queries.is_exhausted:
+        yield Symptom(
+            "queries-exhausted",
+            float(plan.model.queries.limit),
+            "the query budget was spent before the attacks were done; samples that were not attacked count as robust",
+        )
+    if plan.model.answers != "gradients":
+        return
     sweep = SweepOptions(plan.seed, plan.batch_size)
     yield from symptoms(plan.model, plan.samples, plan.norm, plan.budgets[-1], sweep)
     if len(tally.lost_by) == 2:
@@ -174,7 +207,9 @@ def _doubts(plan: AttackPlan, tally: Tally) -> Iterator[Symptom]:
 
 
 def _gaps(plan: AttackPlan, tally: Tally) -> dict[float, float]:
-    """Return by budget how much more accuracy plain PGD-40 leaves than the worst case."""
+    """Return by budget how much more accuracy plain PGD-40 leaves than the worst case; empty without gradients."""
+    if plan.model.answers != "gradients":
+        return {}
     worst = {outcome.epsilon: outcome.accuracy for outcome in tally.worst_case()}
     plain = plain_accuracy(
         plan.model, plan.samples, plan.norm, plan.budgets, SweepOptions(plan.seed, plan.batch_size, None, plan.jobs)

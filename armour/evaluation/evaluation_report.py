@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...storage import Outcome
+from ..model import Asks
 from .masking import Symptom
 
 #: The attack's name under which the worst case over all attacks is stored.
@@ -26,6 +27,7 @@ class Evaluation:
         median_minimum_norm: Distance within which half of the samples fall, as found by any attack at any budget; 0
             where wrong from the start, infinite when more than half resist.
         warnings: What is possible and hardly meant: budgets on the wrong scale, a clean accuracy below a guess's.
+        answers: What the model answered with: gradients, logits, or decisions alone.
         interrupted: True when the user stopped it; `outcomes` is then what was complete.
     """
 
@@ -39,6 +41,7 @@ class Evaluation:
     gap: Mapping[float, float] = field(default_factory=dict)
     median_minimum_norm: float = math.nan
     warnings: tuple[str, ...] = ()
+    answers: Asks = "gradients"
 
     @property
     def is_trusted(self) -> bool:
@@ -78,6 +81,8 @@ class Evaluation:
         if self.gap and max(self.gap.values()) > 0:
             at, most = max(self.gap.items(), key=lambda pair: pair[1])
             lines.append(f"PGD alone, 40 steps from one start, would report {most:.3f} more at epsilon {at:g}")
+        if self.answers != "gradients":
+            lines.append("the model gave no gradients: an attacker who has them may find more")
         doubts = [
             f"do not trust these numbers ({symptom.name} {symptom.value:.3g}): {symptom.explanation}"
             for symptom in self.masking

@@ -41,9 +41,12 @@ class BudgetSummary:
 
 
 def summarize(model: WrappedModel, samples: Samples, attempt: BudgetResult, norm: Norm) -> BudgetSummary:
-    """Summarize a result: its quality in the norm, and a few of its examples where inputs are images."""
+    """Summarize a result: its quality in the norm, and a few of its examples where inputs are images.
+
+    A model with a query budget is not asked for these.
+    """
     shown: dict[str, Json] = {}
-    if attempt.success.any():
+    if attempt.success.any() and model.queries is None:
         x, found = to_numpy(samples.x), to_numpy(attempt.adversarials)
         quality = examples_quality(model, x, samples.labels, found, attempt.success, samples.solved)
         shown["metrics"] = dict(quality.abbreviated(norm))

@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING
 
 from ...storage.renamed_names import renamed
-from .classifier import Network, Normalization, WrappedModel, looks_like_probabilities
+from .classifier import Asks, Network, Normalization, WrappedModel
+from .query_budget import QueryBudget
 from .wrapping import network_of, wrap
 
-__all__ = ["Network", "Normalization", "WrappedModel", "looks_like_probabilities", "network_of", "wrap"]
+__all__ = ["Asks", "Network", "Normalization", "QueryBudget", "WrappedModel", "network_of", "wrap"]
 
 if not TYPE_CHECKING:
     __getattr__ = renamed(__name__, {"Model": "WrappedModel"})

@@ -1,35 +1,52 @@
 """A trained classifier as attacks see it: logits, gradients and confidences, in any framework."""
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ...probe import aside
-from ..array_api import Array, Floats, cast, from_numpy, namespace, to_numpy
+from ..array_api import Array, Floats, cast, from_numpy, to_numpy
 from ..errors import InvalidInput, InvalidModel
+from .outputs import Classes, Probabilities, Reading, Returns, check_shape, class_indices, find_reading
+from .query_budget import QueryBudget
+
+#: What an attack asks a model for, and what a model answers with: each of them implies those after it.
+Asks = Literal["gradients", "logits", "decisions"]
 
 
 class Network(Protocol):
-    """The interface of a framework's adapter."""
+    """The interface of a framework's adapter.
+
+    Args:
+        framework: Its name, for the record.
+        has_gradients: Whether `pullback` is of use.
+        dtype: The name of the element type that it computes in, None where it takes any; it casts its inputs itself.
+    """
 
     framework: str
+    has_gradients: bool
+
+    @property
+    def dtype(self) -> str | None:
+        """The name of that element type."""
 
     def native(self, x: Array) -> Array:
         """Return `x`, a NumPy array or an array of the framework, as the array that searches work on."""
 
     def logits(self, x: Array) -> Array:
-        """Return what the model returns for `x`, without a gradient."""
+        """Return the array that the model returns for `x`, without a gradient."""
 
     def pullback(self, x: Array, cotangent: Callable[[Array], Array]) -> tuple[Array, Array]:
-        """Return the logits of `x`, and the gradient to `x` of their product with `cotangent(logits)`."""
+        """Return the output for `x`, and the gradient to `x` of its product with `cotangent(output)`."""
 
     def pullbacks(self, x: Array, cotangents: Callable[[Array], Sequence[Array]]) -> tuple[Array, list[Array]]:
-        """Return the logits of `x`, and a gradient for each cotangent: one forward pass, one backward pass for each."""
+        """Return the output for `x`, and a gradient for each cotangent, from one forward pass and one backward each."""
 
     def training_modules(self) -> int:
         """Count the modules in training mode."""
@@ -74,6 +91,12 @@ class Normalization:
         return cast(from_numpy(array, x), x)
 
 
+#: Why a network whose output is cut off from its input is refused, and what to do.
+NO_GRADIENT: Final = (
+    "the logits do not depend on x by differentiable operations; do not detach the input, or wrap a function of NumPy "
+    "inputs around the model to attack it without gradients"
+)
+
 #: Our choice: with 500 images of 8 x 8 at once, every pass returns memory to the system and asks for it again, and
 #: forward and backward take 1.3 times (torch) and 1.4 times (engine) as long an image as with 100 to 200 of them.
 _LARGEST: Final = 192
@@ -86,7 +109,13 @@ def part_size(samples: int) -> int:
 
 
 class WrappedModel:
-    """A classifier with input bounds; made by `wrap`."""
+    """A classifier with input bounds; made by `wrap`.
+
+    Args:
+        returns: What the network's output means; None decides by the first inputs that `look` sees.
+        classes: The labels that the model knows; None numbers them from 0.
+        queries: The rows that the model may be asked for; None counts none.
+    """
 
     def __init__(
         self,
@@ -94,45 +123,102 @@ class WrappedModel:
         bounds: tuple[float, float] = (0.0, 1.0),
         normalization: Normalization | None = None,
         name: str = "",
+        *,
+        returns: Returns | None = None,
+        classes: Classes | None = None,
+        queries: QueryBudget | None = None,
     ) -> None:
         self.bounds = _check_bounds(bounds)
         self.name = name
+        self.queries = queries
         self._network = network
         self._normalization = normalization
+        self._returns: Returns | None = returns
+        self._classes = classes
+        self._reading: Reading | None = None
         self._is_evaluating = False
 
     @property
     def framework(self) -> str:
-        """`engine` or `torch`."""
+        """`engine`, `torch`, `scikit-learn`, `onnx` or `function`."""
         return self._network.framework
+
+    @property
+    def dtype(self) -> str | None:
+        """Name of the element type that the model computes in, None where it takes any."""
+        return self._network.dtype
+
+    @property
+    def answers(self) -> Asks:
+        """What the model answers with, as far as it has been asked: gradients, logits, or decisions alone."""
+        if self._reading is not None and not self._reading.has_scores:
+            return "decisions"
+        return "gradients" if self._network.has_gradients else "logits"
 
     def training_modules(self) -> int:
         """Count the modules in training mode; 0 while an attack runs."""
         return self._network.training_modules()
 
     def native(self, x: Array) -> Array:
-        """Convert `x` to the array that searches work on: NumPy for the engine, a tensor on the device for torch."""
+        """Convert `x` to the array that searches work on: a tensor on the device for torch, NumPy for all others."""
         return self._network.native(x)
 
-    def logits(self, x: Array) -> Array:
-        """Return `(n, classes)` logits of native inputs `(n, ...)`."""
+    def class_indices(self, labels: Array) -> Array:
+        """Return the columns of labels, which are the labels themselves unless the model names its classes."""
+        return labels if self._classes is None else class_indices(labels, self._classes)
+
+    def look(self, x: Array) -> Array:
+        """Return the logits of a few native inputs, and decide by them how outputs are read from now on.
+
+        Raises:
+            InvalidModel: They cannot be read; the message says how to mend it.
+        """
         with self.evaluating():
-            inner, _ = self._normalize(x)
-            return _check_logits(self._network.logits(inner), len(x))
+            raw = self._output(self._normalize(x)[0])
+            if self._reading is None:
+                reading = find_reading(raw, len(x), self._returns, self._classes)
+                if isinstance(reading, Probabilities) and self._returns is None and self._network.has_gradients:
+                    warnings.warn(
+                        f"{self.name or 'the model'} returns probabilities; attacks take their logarithms, but what "
+                        "rounds to 0 has lost its gradient: return logits, or say wrap(model, returns='probabilities')",
+                        stacklevel=2,
+                    )
+                self._reading = reading
+            return self._checked(self._reading.logits(raw))
+
+    def logits(self, x: Array) -> Array:
+        """Return `(n, classes)` logits of native inputs `(n, ...)`.
+
+        Raises:
+            InvalidModel: The model returns what cannot be read as such.
+            QueriesExhausted: The model's query budget is spent.
+        """
+        with self.evaluating():
+            raw = self._output(self._normalize(x)[0])
+            return self._checked(self._reading_of(raw).logits(raw))
 
     def pullback(self, x: Array, cotangent: Callable[[Array], Array]) -> tuple[Array, Array]:
         """Return the logits of `x` and the gradient, shaped as `x`, of their product with `cotangent(logits)`."""
+        seen: list[Array] = []
         with self.evaluating():
             inner, std = self._normalize(x)
-            logits, gradient = self._network.pullback(inner, lambda values: cotangent(_check_logits(values, len(x))))
-        return logits, gradient if std is None else gradient / std
+            self._count(len(x))
+            to_output = self._chained(len(x), lambda values: [cotangent(values)], seen)
+            _, gradient = self._network.pullback(inner, lambda output: to_output(output)[0])
+        return seen[0], gradient if std is None else gradient / std
 
     def pullbacks(self, x: Array, cotangents: Callable[[Array], Sequence[Array]]) -> tuple[Array, list[Array]]:
         """Do the same as `pullback` for each of several cotangents, with one forward pass."""
+        seen: list[Array] = []
         with self.evaluating():
             inner, std = self._normalize(x)
-            logits, gradients = self._network.pullbacks(inner, lambda values: cotangents(_check_logits(values, len(x))))
-        return logits, gradients if std is None else [gradient / std for gradient in gradients]
+            self._count(len(x))
+            _, gradients = self._network.pullbacks(inner, self._chained(len(x), cotangents, seen))
+        return seen[0], gradients if std is None else [gradient / std for gradient in gradients]
+
+    def reserving(self, rows: int) -> AbstractContextManager[None]:
+        """Keep so many rows of the query budget, if there is one, for what comes after the block."""
+        return nullcontext() if self.queries is None else self.queries.reserving(rows)
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
@@ -147,6 +233,43 @@ class WrappedModel:
             finally:
                 self._is_evaluating = False
 
+    def _output(self, inner: Array) -> Array:
+        """Return what the network answers, one row or number a sample."""
+        self._count(len(inner))
+        return _rows(self._network.logits(inner), len(inner))
+
+    def _chained(
+        self, samples: int, cotangents: Callable[[Array], Sequence[Array]], seen: list[Array]
+    ) -> Callable[[Array], list[Array]]:
+        """Return cotangents of the network's output for those of the logits, which are appended to `seen`."""
+
+        def to_output(output: Array) -> list[Array]:
+            raw = _rows(output, samples)
+            reading = self._reading_of(raw)
+            seen.append(self._checked(reading.logits(raw)))
+            return [reading.cotangent(raw, weight).reshape(output.shape) for weight in cotangents(seen[-1])]
+
+        return to_output
+
+    def _count(self, rows: int) -> None:
+        if self.queries is not None:
+            self.queries.spend(rows)
+
+    def _reading_of(self, raw: Array) -> Reading:
+        """Return the reading that `look` has decided, or before that the one that the shape and dtype tell."""
+        if self._reading is not None:
+            check_shape(raw, len(raw))
+            return self._reading
+        return find_reading(raw, len(raw), self._returns or "logits", self._classes)
+
+    def _checked(self, logits: Array) -> Array:
+        if self._classes is not None and logits.shape[1] != len(self._classes):
+            raise InvalidModel(
+                f"the model returns {logits.shape[1]} columns and knows {len(self._classes)} classes; an estimator of "
+                "pairs needs decision_function_shape='ovr', or wrap(model, returns='labels')"
+            )
+        return logits
+
     def _normalize(self, x: Array) -> tuple[Array, Array | None]:
         if self._normalization is None:
             return x, None
@@ -154,27 +277,19 @@ class WrappedModel:
         return (x - mean) / std, std
 
 
+def _rows(output: Array, samples: int) -> Array:
+    """Return the output with one row for each sample, also where the model has dropped the axis of a batch of one."""
+    if samples == 1 and hasattr(output, "shape") and (output.ndim == 0 or output.shape[0] != 1):
+        output = output.reshape((1, *output.shape))
+    check_shape(output, samples)
+    return output
+
+
 def _check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     low, high = float(bounds[0]), float(bounds[1])
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InvalidInput(f"bounds expects two finite numbers (low, high) with low < high, got {bounds}")
     return low, high
-
-
-def _check_logits(logits: Array, samples: int) -> Array:
-    shape = tuple(logits.shape)
-    if len(shape) != 2 or shape[0] != samples or shape[1] < 2:
-        raise InvalidModel(
-            f"the model must return logits ({samples}, classes) with 2 classes or more for {samples} inputs, "
-            f"got shape {shape}"
-        )
-    return logits
-
-
-def looks_like_probabilities(logits: Array) -> bool:
-    """Return whether every row is non-negative and sums to 1, which logits practically never do."""
-    xp = namespace(logits)
-    return bool(xp.all(logits >= 0)) and bool(xp.all(xp.abs(xp.sum(logits, axis=1) - 1.0) < 1e-4))
 
 
 def model_logits(model: WrappedModel, x: Array, batch_size: int = 256) -> Floats:

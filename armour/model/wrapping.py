@@ -1,4 +1,4 @@
-"""An engine cell or a torch module, wrapped as a model to attack; attacks on cells work on NumPy arrays."""
+"""Anything that classifies, wrapped as a model to attack: cells, torch modules, and predictors without gradients."""
 
 import sys
 import warnings
@@ -8,20 +8,36 @@ from contextlib import contextmanager
 import numpy as np
 
 from ...framework import Tensor, gradients, no_grad, ops, recording
+from ...framework.dtype import is_inexact
 from ...framework.nn import Cell, Conv1d, Conv2d, Conv3d
 from ..array_api import Array
 from ..errors import InvalidInput, InvalidModel
-from .classifier import Network, Normalization, WrappedModel, part_size
+from .classifier import NO_GRADIENT, Network, Normalization, WrappedModel, part_size
+from .output_field import OutputField
+from .outputs import Classes, Returns, checked_classes, checked_returns
+from .predictor import PredictorNetwork, predictor_network
+from .query_budget import QueryBudget
 
 
 class EngineNetwork:
-    """Logits and input gradients of a cell, whose parameters, gradients and modes stay as they were."""
+    """Outputs and input gradients of a cell, whose parameters, gradients and modes stay as they were.
+
+    Args:
+        field: Which part of the output is taken.
+    """
 
     framework = "engine"
+    has_gradients = True
 
-    def __init__(self, cell: Cell) -> None:
-        self._cell = cell
+    def __init__(self, cell: Cell, field: OutputField) -> None:
+        self._cell, self._field = cell, field
+        self._dtype = next((weights.dtype for weights in cell.get_parameters() if is_inexact(weights.dtype)), None)
         self._in_parts = any(isinstance(inner, Conv1d | Conv2d | Conv3d) for _, inner in cell.cells_and_names())
+
+    @property
+    def dtype(self) -> str | None:
+        """Name of the element type of the first weights, None without any."""
+        return None if self._dtype is None else str(self._dtype)
 
     def native(self, x: Array) -> Array:
         """Convert `x` to a NumPy array; the dtype stays."""
@@ -30,32 +46,31 @@ class EngineNetwork:
     def logits(self, x: Array) -> Array:
         """Return the cell's output for `x`, without recording a tape."""
         with no_grad():
-            return self._join([self._check_output(self._cell(Tensor(part))) for part in self._parts(x)]).numpy()
+            return self._join([self._output(Tensor(part)) for part in self._parts(x)]).numpy()
 
     def pullback(self, x: Array, cotangent: Callable[[Array], Array]) -> tuple[Array, Array]:
-        """Return the logits and the gradient to `x` alone: no parameter's `grad` is touched."""
-        logits, (gradient,) = self.pullbacks(x, lambda values: [cotangent(values)])
-        return logits, gradient
+        """Return the output and the gradient to `x` alone: no parameter's `grad` is touched."""
+        output, (gradient,) = self.pullbacks(x, lambda values: [cotangent(values)])
+        return output, gradient
 
     def pullbacks(self, x: Array, cotangents: Callable[[Array], Sequence[Array]]) -> tuple[Array, list[Array]]:
-        """Return the logits, and one gradient for each cotangent."""
+        """Return the output, and one gradient for each cotangent."""
         leaves = [Tensor(part, requires_grad=True) for part in self._parts(x)]
         with recording():
-            logits = self._join([self._check_output(self._cell(leaf)) for leaf in leaves])
-        weights = cotangents(logits.numpy())
+            output = self._join([self._output(leaf) for leaf in leaves])
+        weights = cotangents(output.numpy())
         found = []
         for number, weight in enumerate(weights):
             pulled: Sequence[Tensor | None] = [None]
-            if logits.requires_grad:
+            if output.requires_grad:
                 keep = number + 1 < len(weights)
-                pulled = gradients(logits, leaves, [Tensor(weight)], retain_graph=keep)
+                pulled = gradients(output, leaves, [Tensor(weight)], retain_graph=keep)
             parts = [gradient.numpy() for gradient in pulled if gradient is not None]
             if len(parts) < len(leaves):
-                raise InvalidModel(
-                    "the logits do not depend on x by differentiable operations; do not detach the input"
-                )
-            found.append(parts[0] if len(parts) == 1 else np.concatenate(parts))
-        return logits.numpy(), found
+                raise InvalidModel(NO_GRADIENT)
+            gradient = parts[0] if len(parts) == 1 else np.concatenate(parts)
+            found.append(gradient.astype(x.dtype, copy=False))
+        return output.numpy(), found
 
     def training_modules(self) -> int:
         """Count the cells in training mode."""
@@ -74,6 +89,7 @@ class EngineNetwork:
                 cell.training = True
 
     def _parts(self, x: Array) -> list[Array]:
+        x = x if self._dtype is None else x.astype(self._dtype, copy=False)
         size = part_size(len(x)) if self._in_parts else len(x)
         return [x] if len(x) <= size else [x[start : start + size] for start in range(0, len(x), size)]
 
@@ -81,55 +97,87 @@ class EngineNetwork:
     def _join(parts: list[Tensor]) -> Tensor:
         return parts[0] if len(parts) == 1 else ops.concat(parts)
 
-    @staticmethod
-    def _check_output(output: object) -> Tensor:
+    def _output(self, x: Tensor) -> Tensor:
+        output = self._field.of(self._cell(x), len(x))
         if not isinstance(output, Tensor):
             raise InvalidModel(
-                f"the model must return one tensor of logits, got {type(output).__name__}; "
-                "wrap a cell that returns the logits alone"
+                f"the model must return a tensor, or a structure with one in it, got {type(output).__name__}; "
+                "wrap a cell that returns the logits"
             )
         return output
 
 
 def wrap(
-    model: object, bounds: tuple[float, float] = (0.0, 1.0), preprocessing: Normalization | None = None
+    model: object,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    preprocessing: Normalization | None = None,
+    *,
+    output: str | int | None = None,
+    returns: Returns | None = None,
+    classes: int | Sequence[object] | None = None,
+    queries: int | None = None,
 ) -> WrappedModel:
     """Wrap a model so that it can be attacked.
 
     Args:
-        model: An engine `Cell` or a torch `Module` that takes `(n, ...)` inputs and returns `(n, classes)` logits.
+        model: An engine `Cell`, a torch `Module`, a scikit-learn estimator or pipeline, an ONNX Runtime session, or a
+            function of NumPy inputs. It takes `(n, ...)` inputs and returns `(n, classes)` logits or probabilities, one
+            logit a sample for two classes, or labels, `(n,)`. Only cells and modules have gradients.
         bounds: Smallest and largest value that an input element may have.
         preprocessing: Normalization that the model expects and does not do itself.
+        output: Key, attribute or index of the logits where the model returns several things; found by itself where only
+            one fits.
+        returns: `logits`, `probabilities` or `labels`; None finds out from the first inputs.
+        classes: How many classes there are, or their labels in the order of the columns; needed where a model returns
+            labels and does not say. Estimators say it themselves.
+        queries: Rows that the model may be asked for in all; an attack then ends with what it has found.
 
     Raises:
-        InvalidModel: It is neither, or torch is missing.
+        InvalidModel: It is none of these, or torch is missing.
+        InvalidInput: An option is not valid.
     """
     if isinstance(model, WrappedModel):
-        raise InvalidModel("wrap expects an engine Cell or a torch Module, got a model that is wrapped already")
+        raise InvalidModel("wrap expects a model, got one that is wrapped already")
     if preprocessing is not None and not isinstance(preprocessing, Normalization):
         raise InvalidInput(
             f"preprocessing expects a Normalization(mean, std), got {type(preprocessing).__name__}; "
             "put any other preprocessing into the model, so that gradients pass through it"
         )
-    network = network_of(model)
+    means, labels = checked_returns(returns), checked_classes(classes)
+    network = network_of(model, output, means, labels)
+    if isinstance(network, PredictorNetwork):
+        means, labels = network.returns, network.classes
     if count := network.training_modules():
         warnings.warn(
             f"{type(model).__name__} has {count} modules in training mode; attacks switch them to evaluation mode and "
             "restore them afterwards. Call eval() (torch) or set_train(False) (engine) first to say that you mean it",
             stacklevel=2,
         )
-    return WrappedModel(network, bounds, preprocessing, type(model).__name__)
+    return WrappedModel(
+        network,
+        bounds,
+        preprocessing,
+        getattr(model, "__name__", type(model).__name__),
+        returns=means,
+        classes=labels,
+        queries=None if queries is None else QueryBudget(queries),
+    )
 
 
-def network_of(model: object) -> Network:
-    """Return the network adapter of an engine `Cell` or a torch `Module`; raise `InvalidModel` for anything else."""
+def network_of(
+    model: object, output: str | int | None = None, returns: Returns | None = None, classes: Classes | None = None
+) -> Network:
+    """Return the network adapter of a model that `wrap` takes; raise `InvalidModel` for anything else."""
     if isinstance(model, Cell):
-        return EngineNetwork(model)
+        return EngineNetwork(model, OutputField(output))
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(model, torch.nn.Module):
         from .torch_network import TorchNetwork  # noqa: PLC0415  optional extra
 
-        return TorchNetwork(model)
+        return TorchNetwork(model, OutputField(output))
+    if (found := predictor_network(model, output, returns, classes)) is not None:
+        return found
     raise InvalidModel(
-        f"wrap expects an engine Cell or a torch Module, got {type(model).__module__}.{type(model).__qualname__}"
+        "wrap expects an engine Cell, a torch Module, a scikit-learn estimator, an ONNX Runtime session or a function "
+        f"of inputs, got {type(model).__module__}.{type(model).__qualname__}"
     )

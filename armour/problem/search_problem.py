@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage.renamed_names import renamed_arguments
-from ..array_api import Array, Rows, all_finite, from_numpy, like_array, namespace, per_sample, take, to_numpy
+from ..array_api import Array, Rows, all_finite, copy, from_numpy, like_array, namespace, per_sample, take, to_numpy
 from ..distances import Distance, Region
 from ..model import WrappedModel
 from .criterion import Criterion
@@ -85,6 +85,7 @@ class Problem:
         self._gallery = gallery
         self._initial_ascent = initial_ascent
         self._region = distance.region(x, epsilon, model.bounds)
+        self._seen = None if model.queries is None else _Seen(copy(x), np.full(len(x), np.inf))
         # The part of the batch of the last call: searches use the same rows many times.
         self._budget = per_sample(like_array(epsilon, x), x)
         self._part: tuple[Rows, Criterion, Region, Array] = (self.rows, criterion, self._region, self._budget)
@@ -102,7 +103,7 @@ class Problem:
             gallery=self._gallery,
             initial_ascent=self._initial_ascent,
         )
-        other.queries, other.gradient_calls = self.queries, self.gradient_calls
+        other.queries, other.gradient_calls, other._seen = self.queries, self.gradient_calls, self._seen
         return other
 
     def criterion(self, rows: Rows) -> Criterion:
@@ -132,8 +133,19 @@ class Problem:
 
     def logits(self, candidates: Array, rows: Rows) -> Array:
         """Return `(len(rows), classes)` logits at one candidate for each of `rows`."""
+        logits = self._model.logits(candidates)
         self._count(rows, 1, 0)
-        return self._model.logits(candidates)
+        if self._seen is not None:
+            met = np.flatnonzero(self.judge(logits, rows))
+            self._seen.offer(self.distance, self.x, take(candidates, met), rows[met])
+        return logits
+
+    def nearest_seen(self) -> Array:
+        """Return the nearest adversarial candidate that the model was asked for, the input where there is none.
+
+        Known only of models with a query budget, whose end ends a search.
+        """
+        return self.x if self._seen is None else self._seen.candidates
 
     def judge(self, logits: Array, rows: Rows) -> NDArray[np.bool_]:
         """Return `(len(rows),)` bool, True where the logits make the candidate for a row adversarial."""
@@ -212,6 +224,23 @@ class Problem:
                 self._budget if whole else take(self._budget, rows),
             )
         return self._part
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """The nearest adversarial candidates so far, `(n, ...)`, written in place, and their `(n,)` distances."""
+
+    candidates: Array
+    distances: NDArray[np.float64]
+
+    def offer(self, distance: Distance, x: Array, candidates: Array, rows: Rows) -> None:
+        """Keep those that are nearer."""
+        if not len(rows):
+            return
+        distances = distance.measure(take(x, rows), candidates)
+        nearer = np.flatnonzero(distances < self.distances[rows])
+        self.candidates[rows[nearer]] = take(candidates, nearer)
+        self.distances[rows[nearer]] = distances[nearer]
 
 
 def ascent_at(

@@ -10,6 +10,8 @@ class ClosedForm:
     """Logits `relu(x V) W + b`, or `x W + b` without a hidden layer, with the gradient written out."""
 
     framework = "numpy"
+    has_gradients = True
+    dtype = None
 
     def __init__(self, weight, bias, hidden=None):
         self.weight, self.bias, self.hidden = weight, bias, hidden

@@ -24,7 +24,7 @@ BAD = {
         {},
         r"within the model's bounds \[0, 1\], got .* 1.5\]; scale x, or name its bounds",
     ),
-    "bytes": ((X * 255).astype(np.uint8), Y, {}, "float32 or float64, got uint8"),
+    "bytes": ((X * 255).astype(np.uint8), Y, {}, "x expects real numbers, got uint8; cast it, and scale it"),
     "no samples": (X[:0], Y[:0], {}, r"one sample or more, shape \(n, ...\), got \(0, 12\)"),
     "one sample without batch axis": (X[0], Y[:1], {}, r"got \(12,\)"),
     "label too large": (X, np.full(60, 3), {}, "classes 0 to 2, as the model has 3 logits; got 3 to 3"),
@@ -59,23 +59,36 @@ def test_bad_input_is_refused_before_any_gradient(case):
     ("output", "message"),
     [
         (
-            lambda logits: np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True),
-            "must return logits, got rows that",
+            lambda logits: logits[:, :, None],
+            r"\(16, classes\), or one logit or label .* got shape \(16, 3, 1\)",
         ),
+        (lambda logits: logits[:-1], r"for 16 inputs, got shape \(15, 3\)"),
         (
-            lambda logits: logits[:, :1],
-            r"logits \(16, classes\) with 2 classes or more for 16 inputs, got shape \(16, 1\)",
+            lambda logits: 1 / (1 + np.exp(-logits[:, 0])),
+            r"one number from 0 to 1 a sample, shape \(16,\): a prob.*say which",
         ),
-        (lambda logits: logits.sum(axis=1), r"got shape \(16,\)"),
+        (lambda logits: logits.argmax(axis=1), r"returns labels .* of how many classes; wrap\(model, classes=10\)"),
         (lambda logits: logits * np.nan, "finite logits for clean inputs"),
     ],
-    ids=["probabilities", "one column", "scores", "nan"],
+    ids=["images", "one row less", "sigmoid", "labels", "nan"],
 )
-def test_a_model_that_returns_no_logits_is_refused(output, message):
+def test_a_model_that_does_not_fit_is_refused_with_what_mends_it(output, message):
     network = linear(classes=3)
     network.logits = lambda inputs: output(ClosedForm.pullback(network, inputs, np.zeros_like)[0])
     with pytest.raises(InvalidModel, match=message):
         evaluate(model(network), X, Y, [0.1])
+
+
+def test_values_that_rounding_has_moved_over_the_bounds_are_moved_back():
+    network = linear(classes=3)
+    low, high = -6 / 7, 2.0
+    x = np.full((4, 12), np.float32(low))
+    x[:, 0] = np.nextafter(np.float32(high), np.float32(3))
+    y = network.logits(x).argmax(axis=1)
+    result = PGD(steps=1)(model(network, bounds=(low, high)), x, y, epsilons=[0.0])
+    assert result.adversarials.max() == np.float32(high)
+    with pytest.raises(InvalidInput, match=r"bounds \[-0.857142857, 2\], got \[-0.85714\d*, 2.0001\d*\]"):
+        PGD(steps=1)(model(network, bounds=(low, high)), np.where(x > 1, x + 1e-4, x), y, epsilons=[0.0])
 
 
 def test_a_model_in_single_precision_refuses_double_with_a_remedy():

@@ -99,7 +99,7 @@ def test_an_interrupted_evaluation_keeps_what_is_done(tmp_path):
 
 def test_an_attack_that_fails_ends_the_stored_run_as_failed():
     network = perceptron()
-    network.pullback = lambda *arguments: 1 / 0
+    network.pullback = lambda x, direction: 1 / (len(x) == 16) and ClosedForm.pullback(network, x, direction)
     network.logits = lambda x: ClosedForm.pullback(network, x, np.zeros_like)[0]
     with MemoryStore() as store:
         with pytest.raises(ZeroDivisionError):
