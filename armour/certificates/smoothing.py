@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from statistics import NormalDist
-from types import ModuleType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...storage import Json, Outcome
 from ..array_api import to_numpy
+from ..binomial_bounds import lower_confidence
 from ..errors import InvalidInput
 from ..model import WrappedModel
 
@@ -57,13 +56,6 @@ def certified_smoothing_radius(successes: int, trials: int, sigma: float, *, alp
         raise InvalidInput(f"sigma expects a number above 0 and alpha one between 0 and 1, got {sigma} and {alpha}")
     least = lower_confidence(successes, trials, alpha)
     return sigma * NormalDist().inv_cdf(least) if least > 0.5 else 0.0
-
-
-def lower_confidence(successes: int, trials: int, alpha: float) -> float:
-    """Return the smallest success probability that `successes` or more of `trials` do not refute at level `alpha`."""
-    if successes == 0:
-        return 0.0
-    return float(_special().betaincinv(successes, trials - successes + 1, alpha))
 
 
 def smooth(
@@ -124,16 +116,6 @@ def _votes(
         counted = np.bincount(logits.argmax(axis=1), minlength=logits.shape[1])
         found = counted if not len(found) else found + counted
     return found
-
-
-def _special() -> ModuleType:
-    """Import scipy.special, which only the extras install."""
-    try:
-        return import_module("scipy.special")
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "exact confidence bounds expect SciPy, which is not installed; pip install mindscope[privacy]"
-        ) from error
 
 
 def smoothing_outcomes(

@@ -3,55 +3,133 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from statistics import NormalDist
+from typing import Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..array_api import Floats
+from ..binomial_bounds import proportion_interval
 from ..errors import InvalidInput
 from ..model import WrappedModel
 from ..model.classifier import cross_entropy, model_logits, true_class_margin
 
+#: False positive rates at which the field reports membership attacks (Carlini et al. 2022, arXiv:2112.03570).
+USUAL_RATES: Final = (0.001, 0.01)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leakage:
-    """The ROC curve of a membership attack.
+    """The ROC curve of a membership attack, with the uncertainty of its numbers.
 
     Args:
         false_positive_rates: `(points,)` from 0 to 1, ascending.
         true_positive_rates: `(points,)` at these, ascending; 0 and 1 at the ends.
+        members: How many samples of the training set were judged.
+        others: How many that the model never saw.
     """
 
     false_positive_rates: Floats
     true_positive_rates: Floats
+    members: int
+    others: int
 
     @property
     def auc(self) -> float:
         """Area under the curve: 0.5 for a guess, 1 for certainty."""
         return float(np.trapezoid(self.true_positive_rates, self.false_positive_rates))
 
+    def auc_interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Return a confidence interval of the area, normal with the variance of DeLong.
+
+        Where members and others are separated without an error, that variance is 0. The bound is then Clopper and
+        Pearson's for as many independent pairs as the smaller side has samples.
+
+        Reference:
+            DeLong, DeLong, Clarke-Pearson 1988, doi:10.2307/2531595; from the curve instead of from the scores.
+        """
+        pairs = min(self.members, self.others)
+        variance = self._auc_variance() if pairs > 1 else 0.0
+        if variance < _ROUNDING:
+            return proportion_interval(round(self.auc * pairs), pairs, confidence)
+        reach = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(variance)
+        return max(0.0, self.auc - reach), min(1.0, self.auc + reach)
+
+    def _auc_variance(self) -> float:
+        share_in, share_out = np.diff(self.true_positive_rates), np.diff(self.false_positive_rates)
+        # For the samples of each point, the share of the other side that is on the right side of them; equal by half.
+        inside = 1 - self.false_positive_rates[1:] + share_out / 2
+        outside = self.true_positive_rates[:-1] + share_in / 2
+        spread_in, spread_out = (share_in @ (inside - self.auc) ** 2, share_out @ (outside - self.auc) ** 2)
+        return float(spread_in / (self.members - 1) + spread_out / (self.others - 1))
+
     @property
     def advantage(self) -> float:
         """The largest difference of true and false positive rate."""
         return float(np.max(self.true_positive_rates - self.false_positive_rates))
 
+    def advantage_interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Return an interval that holds the largest difference with at least that confidence.
+
+        It is wide, as it holds for all thresholds at once: the best one was chosen after the fact.
+
+        Reference:
+            Massart 1990, doi:10.1214/aop/1176990746, for each of the two sides with half of the error.
+        """
+        reach = sum(math.sqrt(math.log(4 / (1 - confidence)) / (2 * count)) for count in (self.members, self.others))
+        return max(0.0, self.advantage - reach), min(1.0, self.advantage + reach)
+
+    @property
+    def smallest_rate(self) -> float:
+        """The smallest false positive rate that so many others can resolve: one of them."""
+        return 1 / self.others
+
+    def reported_rates(self) -> tuple[float, ...]:
+        """Return the usual false positive rates that the others can resolve, else the smallest one that they can."""
+        usual = tuple(rate for rate in USUAL_RATES if rate >= self.smallest_rate * (1 - _ROUNDING))
+        return usual or (self.smallest_rate,)
+
     def tpr_at(self, false_positive_rate: float) -> float:
         """Share of members recognised when at most that share of others is accused; 0.001 and 0.01 are usual.
 
         Raises:
-            InvalidInput: The rate is not between 0 and 1.
+            InvalidInput: The rate is not between 0 and 1, or so small that it is less than one of the others.
         """
         if not 0 <= false_positive_rate <= 1:
             raise InvalidInput(f"false_positive_rate expects a share from 0 to 1, got {false_positive_rate}")
-        allowed = self.false_positive_rates <= false_positive_rate * (1 + 1e-12)
+        if false_positive_rate < self.smallest_rate * (1 - _ROUNDING):
+            raise InvalidInput(
+                f"a false positive rate of {false_positive_rate:g} is less than one of {self.others} others; the "
+                f"smallest that they resolve is {self.smallest_rate:.3g}, take that or more samples"
+            )
+        allowed = self.false_positive_rates <= false_positive_rate * (1 + _ROUNDING)
         return float(self.true_positive_rates[allowed][-1])
 
+    def tpr_interval(self, false_positive_rate: float, confidence: float = 0.95) -> tuple[float, float]:
+        """Return a confidence interval of `tpr_at`, at the threshold that the others set.
+
+        Reference:
+            Clopper and Pearson 1934, doi:10.1093/biomet/26.4.404.
+        """
+        found = round(self.tpr_at(false_positive_rate) * self.members)
+        return proportion_interval(found, self.members, confidence)
+
     def __str__(self) -> str:
-        return (
-            f"AUC {self.auc:.3f}, TPR {self.tpr_at(0.001):.2%} at 0.1 % FPR, {self.tpr_at(0.01):.2%} at 1 % FPR, "
-            f"advantage {self.advantage:.3f}"
-        )
+        """Return the numbers with their 95 % intervals."""
+        parts = [f"AUC {self.auc:.3f}{_between(self.auc_interval())}"]
+        parts += [
+            f"TPR {self.tpr_at(rate):.2%}{_between(self.tpr_interval(rate), '.2%')} at {100 * rate:.3g} % FPR"
+            for rate in self.reported_rates()
+        ]
+        return ", ".join([*parts, f"advantage {self.advantage:.3f}{_between(self.advantage_interval())}"])
+
+
+_ROUNDING: Final = 1e-12
+
+
+def _between(ends: tuple[float, float], form: str = ".3f") -> str:
+    return f" [{ends[0]:{form}}, {ends[1]:{form}}]"
 
 
 def measure_leakage(members: ArrayLike, others: ArrayLike) -> Leakage:
@@ -74,7 +152,8 @@ def measure_leakage(members: ArrayLike, others: ArrayLike) -> Leakage:
         return 1 - np.searchsorted(np.sort(scores), thresholds, side="left") / len(scores)
 
     start = np.zeros(1)
-    return Leakage(np.concatenate([start, rates(outside)]), np.concatenate([start, rates(inside)]))
+    false, true = (np.concatenate([start, rates(scores)]) for scores in (outside, inside))
+    return Leakage(false, true, len(inside), len(outside))
 
 
 _RIDGE = 1e-3  # by the number of samples: keeps separable data finite; our choice

@@ -9,6 +9,7 @@ from ...storage import Json, Outcome
 from .membership_inference import Leakage
 from .privacy_accountant import Accountant, Phase, epsilon
 
+_CONFIDENCE: Final = 0.95  # of all intervals
 _POINTS: Final = 200  # of a curve: a page has no more pixels
 
 
@@ -30,27 +31,31 @@ def privacy_outcome(phase: Phase, delta: float, accountant: Accountant = "rdp") 
     return Outcome(f"privacy {accountant}", "", float(spent[-1]), math.nan, 0, details=details)
 
 
-def membership_outcome(attack: str, leakage: Leakage, members: int, others: int) -> Outcome:
+def membership_outcome(attack: str, leakage: Leakage) -> Outcome:
     """Return the outcome of a membership attack, with its curve in at most 400 points.
 
     Args:
         attack: `threshold`, `shadow` or `lira`.
-        members: How many samples of the training set were judged.
-        others: How many that the model never saw.
     """
     x, y = leakage.false_positive_rates, leakage.true_positive_rates
     # Half of the points are dense at few false alarms, where readers look; half are even.
-    floor = max(1.0 / max(others, 1), 1e-6)
+    floor = max(leakage.smallest_rate, 1e-6)
     wanted = np.concatenate([np.geomspace(floor, 1.0, _POINTS), np.linspace(0.0, 1.0, _POINTS - 2)])
     chosen = np.unique(np.concatenate([[0, len(x) - 1], np.searchsorted(x, wanted, side="right") - 1]))
+    rates = leakage.reported_rates()
     details: dict[str, Json] = {
         "kind": "membership",
         "auc": leakage.auc,
         "advantage": leakage.advantage,
-        "tpr_at": {"0.001": leakage.tpr_at(0.001), "0.01": leakage.tpr_at(0.01)},
+        "tpr_at": {f"{rate:g}": leakage.tpr_at(rate) for rate in rates},
+        "confidence": _CONFIDENCE,
+        "auc_interval": list(leakage.auc_interval(_CONFIDENCE)),
+        "advantage_interval": list(leakage.advantage_interval(_CONFIDENCE)),
+        "tpr_intervals": {f"{rate:g}": list(leakage.tpr_interval(rate, _CONFIDENCE)) for rate in rates},
+        "smallest_rate": leakage.smallest_rate,
         "false_positive_rates": [float(value) for value in x[chosen]],
         "true_positive_rates": [float(value) for value in y[chosen]],
-        "members": members,
-        "others": others,
+        "members": leakage.members,
+        "others": leakage.others,
     }
-    return Outcome(f"membership {attack}", "", 0.0, math.nan, members + others, details=details)
+    return Outcome(f"membership {attack}", "", 0.0, math.nan, leakage.members + leakage.others, details=details)

@@ -11,6 +11,8 @@ from .armour_arguments import BoundsOption, HtmlOption, NameOption, ParentOption
 from .outcome_run import check_parent, print_outcomes, progress_bar, record
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...storage import Json, Outcome
 
 
@@ -97,12 +99,11 @@ def _attack_privacy(
 
     attacked = wrapped(load_model(target), bounds, target)
     inside, outside = load_samples(data), load_samples(others)
-    counts = (len(inside[0]), len(outside[0]))
     found = {"threshold": threshold_attack(attacked, inside, outside)}
     if trainer:
         train: Any = load_named(trainer, what="a trainer")
         x, y = (np.concatenate(parts) for parts in zip(inside, outside, strict=True))
-        is_member = np.arange(len(x)) < counts[0]
+        is_member = np.arange(len(x)) < len(inside[0])
         with progress_bar("shadow models") as report_progress:
 
             def train_shadow(x: NDArray[np.float64], y: NDArray[np.int64], seed: int) -> WrappedModel:
@@ -112,18 +113,26 @@ def _attack_privacy(
             models = train_shadows(train_shadow, x, y, models=shadows, seed=first_seed)
         found["shadow"] = shadow_attack(attacked, x, y, is_member, models)
         found["lira"] = lira_attack(attacked, x, y, is_member, models)
-    return [membership_outcome(name, leakage, *counts) for name, leakage in found.items()]
+    return [membership_outcome(name, leakage) for name, leakage in found.items()]
 
 
 def _line(outcome: "Outcome") -> str:
     details: Any = outcome.details
     if details["kind"] == "privacy":
         return f"{outcome.attack}: epsilon {outcome.epsilon:.4g} at delta {details['delta']:g}"
-    tpr = details["tpr_at"]
+    rates = [
+        f"TPR {share:.2%} {_between(details['tpr_intervals'][rate], '.2%')} at {100 * float(rate):.3g} % FPR"
+        for rate, share in details["tpr_at"].items()
+    ]
+    unresolved = "; no rate at 0.1 % FPR, which needs 1000 others" if "0.001" not in details["tpr_at"] else ""
     return (
-        f"{outcome.attack}: AUC {details['auc']:.3f}, advantage {details['advantage']:.3f}, "
-        f"TPR {tpr['0.001']:.2%} at 0.1 % FPR, {tpr['0.01']:.2%} at 1 % FPR"
+        f"{outcome.attack}: AUC {details['auc']:.3f} {_between(details['auc_interval'])}, advantage "
+        f"{details['advantage']:.3f} {_between(details['advantage_interval'])}, {', '.join(rates)}{unresolved}"
     )
+
+
+def _between(ends: "Sequence[float]", form: str = ".3f") -> str:
+    return f"[{ends[0]:{form}}, {ends[1]:{form}}]"
 
 
 _MOST = 500  # samples that the kernel test takes of each side: its memory grows with the square

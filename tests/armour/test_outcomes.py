@@ -68,7 +68,7 @@ def test_privacy_is_a_curve_that_rises_to_the_published_figure():
 
 def test_membership_keeps_the_curve_where_it_is_read():
     leakage = measure_leakage(GENERATOR.normal(1, 1, 20_000), GENERATOR.normal(0, 1, 20_000))
-    (outcome,) = stored([membership_outcome("lira", leakage, 20_000, 20_000)])
+    (outcome,) = stored([membership_outcome("lira", leakage)])
     x, y = (np.array(outcome.details[f"{side}_positive_rates"]) for side in ("false", "true"))
     assert len(x) <= 400
     assert (np.diff(x) >= 0).all()
@@ -78,6 +78,14 @@ def test_membership_keeps_the_curve_where_it_is_read():
         assert np.interp(rate, x, y) == pytest.approx(leakage.tpr_at(rate), abs=0.01)
     assert outcome.details["tpr_at"]["0.01"] == leakage.tpr_at(0.01)
     assert np.trapezoid(y, x) == pytest.approx(outcome.details["auc"], abs=0.005)
+
+
+def test_membership_keeps_no_rate_that_its_samples_cannot_resolve():
+    leakage = measure_leakage(GENERATOR.normal(1, 1, 300), GENERATOR.normal(0, 1, 300))
+    details = stored([membership_outcome("lira", leakage)])[0].details
+    assert list(details["tpr_at"]) == list(details["tpr_intervals"]) == ["0.01"]
+    assert details["auc_interval"][0] < details["auc"] < details["auc_interval"][1]
+    assert (details["members"], details["others"], details["smallest_rate"]) == (300, 300, 1 / 300)
 
 
 def test_coverage_and_faults_tell_what_was_lost():

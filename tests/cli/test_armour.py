@@ -181,6 +181,7 @@ def test_membership_is_told_from_a_model_that_has_memorised(command: Callable, t
     assert [line.split(":")[0] for line in told.out.splitlines()] == [
         "membership threshold", "membership shadow", "membership lira",
     ]  # fmt: skip
+    assert "% FPR; no rate at 0.1 % FPR, which needs 1000 others" in told.out
     stored = outcomes_of(tmp_path / "runs")
     assert stored["membership threshold"].details["auc"] > 0.8
     assert stored["membership lira"].details["members"] == 30

@@ -277,8 +277,7 @@ def _membership(outcomes: Sequence[Outcome], palette: Palette) -> html.Section:
     rows = [
         (
             outcome.attack,
-            number(number_in(outcome.details, "auc")),
-            number(number_in(outcome.details, "advantage")),
+            *(f"{number(number_in(outcome.details, name))}{_interval(outcome, name)}" for name in ("auc", "advantage")),
             *(_share(number_in(part_in(outcome.details, "tpr_at"), rate)) for rate in ("0.001", "0.01")),
         )
         for outcome in outcomes
@@ -288,6 +287,11 @@ def _membership(outcomes: Sequence[Outcome], palette: Palette) -> html.Section:
     label = "share of the training's samples that are recognised against false alarms, both axes logarithmic"
     figure = graph("robustness-membership", label, 320, roc_figure(drawn, palette))
     return panel("Membership inference", [figure, table] if drawn else table)
+
+
+def _interval(outcome: Outcome, name: str) -> str:
+    ends = numbers_in(outcome.details, f"{name}_interval")
+    return f" [{number(ends[0])}, {number(ends[1])}]" if len(ends) == 2 else ""
 
 
 def _share(value: float) -> str:

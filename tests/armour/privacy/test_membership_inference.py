@@ -68,9 +68,50 @@ def test_rates_of_a_few_scores_by_hand_and_equal_scores_together():
     found = measure_leakage([3.0, 2.0, 1.0], [2.0, 0.0])
     np.testing.assert_allclose(found.false_positive_rates, [0, 0, 0.5, 0.5, 1])
     np.testing.assert_allclose(found.true_positive_rates, [0, 1 / 3, 2 / 3, 1, 1])
-    assert found.tpr_at(0.0) == pytest.approx(1 / 3)
+    assert found.tpr_at(0.5) == 1.0
     assert measure_leakage(np.zeros(5), np.zeros(9)).auc == 0.5
-    assert "TPR 33.33% at 0.1 % FPR" in str(found)
+    assert "TPR 100.00% [29.24%, 100.00%] at 50 % FPR" in str(found)
+
+
+def test_a_rate_of_less_than_one_sample_is_refused():
+    found = measure_leakage(np.arange(300.0), np.arange(300.0) - 100)
+    assert found.reported_rates() == (0.01,)
+    with pytest.raises(InvalidInput, match=r"rate of 0.001 is less than one of 300 others; the smallest .* is 0.00333"):
+        found.tpr_at(0.001)
+    assert measure_leakage(np.arange(1000.0), np.arange(1000.0)).reported_rates() == (0.001, 0.01)
+    assert measure_leakage(np.arange(30.0), np.arange(30.0)).reported_rates() == (1 / 30,)
+
+
+def delong(inside, outside):
+    """The interval from all pairs of scores, as the paper has it."""
+    ahead = (inside[:, None] > outside) + 0.5 * (inside[:, None] == outside)
+    variance = ahead.mean(axis=1).var(ddof=1) / len(inside) + ahead.mean(axis=0).var(ddof=1) / len(outside)
+    reach = NORMAL.inv_cdf(0.975) * np.sqrt(variance)
+    return ahead.mean() - reach, ahead.mean() + reach
+
+
+def test_the_interval_of_the_area_is_that_of_all_pairs_with_equal_scores_too():
+    generator = np.random.default_rng(3)
+    inside, outside = generator.normal(1, 1, 40).round(1), generator.normal(0, 1, 70).round(1)
+    np.testing.assert_allclose(measure_leakage(inside, outside).auc_interval(), delong(inside, outside), rtol=1e-12)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say():
+    generator = np.random.default_rng(4)
+    truth = NORMAL.cdf(1 / np.sqrt(2))
+    held = np.zeros(2)
+    for _ in range(300):
+        found = measure_leakage(generator.normal(1, 1, 60), generator.normal(0, 1, 60))
+        ends = found.auc_interval(), found.advantage_interval()
+        held += [
+            low <= value <= high for (low, high), value in zip(ends, (truth, 2 * NORMAL.cdf(0.5) - 1), strict=True)
+        ]
+    assert (held / 300 > [0.92, 0.95]).all()
+
+
+def test_a_separation_without_error_is_not_certain():
+    low, high = measure_leakage(np.arange(10.0) + 20, np.arange(10.0)).auc_interval()
+    assert (low, high) == (pytest.approx(0.025 ** (1 / 10)), 1.0)
 
 
 def test_margins_do_not_round_where_probabilities_do():
