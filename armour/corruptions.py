@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..storage import nearest
 from .array_api import Images
@@ -52,12 +52,25 @@ def corruption(name: str, *strengths: float) -> Callable[[Transform], Transform]
     return enter
 
 
-def corrupt(x: Images, name: str, severity: int = 3, *, seed: int = 0) -> Images:
-    """Return the images `(n, ..., height, width)` in [0, 1], corrupted, clipped to [0, 1], in the same dtype.
+def corrupt(
+    x: Images,
+    name: str,
+    severity: int = 3,
+    *,
+    seed: int = 0,
+    bounds: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
+) -> Images:
+    """Return the images `(n, ..., height, width)`, corrupted, clipped to the bounds, in the same dtype.
+
+    Args:
+        x: Images within the bounds.
+        name: Of `CORRUPTIONS`.
+        severity: 1 to 5.
+        bounds: Black and white: numbers, or arrays that broadcast against `x`, as of standardised channels.
 
     Raises:
         UnknownAttack: There is no corruption of that name.
-        InvalidInput: No images, values outside [0, 1], or a severity that is not 1 to 5.
+        InvalidInput: No images, values outside the bounds, or a severity that is not 1 to 5.
 
     Reference:
         Hendrycks, Dietterich 2019, arXiv:1903.12261; the strengths suit small images and are our choice.
@@ -69,12 +82,18 @@ def corrupt(x: Images, name: str, severity: int = 3, *, seed: int = 0) -> Images
     images = np.asarray(x)
     if images.ndim < 3 or not images.size or images.dtype.kind != "f":
         raise InvalidInput(f"x expects floating images (n, ..., height, width), got {images.dtype} {images.shape}")
-    if not (images.min() >= 0 and images.max() <= 1):
-        raise InvalidInput(f"x expects values within [0, 1], got {images.min():g} to {images.max():g}")
+    low, high = (np.asarray(end, images.dtype) for end in bounds)
+    if not ((images >= low) & (images <= high)).all():
+        raise InvalidInput(
+            f"x expects values within [{low.min():g}, {high.max():g}], got {images.min():g} to {images.max():g}; name "
+            f"what is black and white with bounds="
+        )
+    width = high.astype(np.float64) - low
     entry = CORRUPTIONS[name]
-    inner = images.astype(np.float64).reshape(len(images), -1, *images.shape[-2:])
+    inner = ((images.astype(np.float64) - low) / width).reshape(len(images), -1, *images.shape[-2:])
     found = entry.transform(inner, entry.strengths[severity - 1], np.random.default_rng(seed))
-    return np.clip(found, 0.0, 1.0).reshape(images.shape).astype(images.dtype)
+    outer = np.clip(found, 0.0, 1.0).reshape(images.shape) * width + low
+    return np.clip(outer.astype(images.dtype), low, high)
 
 
 @corruption("gaussian_noise", 0.04, 0.08, 0.12, 0.18, 0.26)

@@ -74,7 +74,7 @@ class Mutators:
     """The mutations of an input; each is drawn with the same probability.
 
     Args:
-        corruptions: Names of natural transforms, for images in [0, 1].
+        corruptions: Names of natural transforms, for images.
         attacks: Searches that look for a change within `epsilon`.
         epsilon: Budget of the attacks, in their norms; so small that labels hold.
     """
@@ -109,7 +109,7 @@ def fuzz(
     Args:
         watched: The model.
         coverage: Its criteria; what they have seen already does not count as new.
-        x: `(n, ..., height, width)` seed images in [0, 1].
+        x: `(n, ..., height, width)` seed images within the bounds of the model.
         y: `(n,)` classes.
         rounds: In all, those of a resumed corpus included.
         mutants: A round.
@@ -154,7 +154,8 @@ def _round(
     for row, kind in enumerate(kinds):
         severity, seed = int(generator.integers(1, _LABELS_HOLD + 1)), int(generator.integers(2**31))
         if kind < len(mutators.corruptions):
-            found[row : row + 1] = corrupt(found[row : row + 1], mutators.corruptions[kind], severity, seed=seed)
+            name, bounds = mutators.corruptions[kind], watched.model.bounds
+            found[row : row + 1] = corrupt(found[row : row + 1], name, severity, seed=seed, bounds=bounds)
     for number, attack in enumerate(mutators.attacks):
         rows = np.flatnonzero(kinds == len(mutators.corruptions) + number)
         if len(rows):

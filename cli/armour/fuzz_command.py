@@ -51,9 +51,14 @@ def fuzz(
         ),
     ] = _NO_ATTACKS,
     epsilon: Annotated[
-        float,
-        typer.Option("--epsilon", parser=number, metavar="E", help="Linf budget of these attacks; 8/255 is one, too."),
-    ] = 0.03,
+        float | None,
+        typer.Option(
+            "--epsilon",
+            parser=number,
+            metavar="E",
+            help="Linf budget of these attacks; 3 % of the bounds' width by default.",
+        ),
+    ] = None,
     corpus: Annotated[
         str,
         typer.Option(
@@ -114,20 +119,23 @@ def fuzz(
     return INTERRUPTED if is_interrupted else 0
 
 
-def _mutators(names: list[str], epsilon: float, x: "NDArray[np.generic]", bounds: tuple[float, float]) -> "Mutators":
-    """Return natural transforms where inputs are images in [0, 1], and the attacks that were named."""
+def _mutators(
+    names: list[str], epsilon: float | None, x: "NDArray[np.generic]", bounds: tuple[float, float]
+) -> "Mutators":
+    """Return natural transforms where inputs are images, and the attacks that were named."""
     from ...armour.contract.attack_words import attacks_in
     from ...armour.corruptions import CORRUPTIONS
     from ...armour.fuzz import Mutators
 
-    is_image = x.ndim >= 3 and x.dtype.kind == "f" and tuple(bounds) == (0.0, 1.0)
+    is_image = x.ndim >= 3 and x.dtype.kind == "f"
     made = tuple(attacks_in(names, "linf"))
+    budget = 0.03 * (bounds[1] - bounds[0]) if epsilon is None else epsilon
     if not is_image and not made:
         raise WrongUse(
-            f"natural transforms expect floating images (n, ..., height, width) in [0, 1], got {x.dtype} {x.shape} in "
-            f"{tuple(bounds)}; name attacks to mutate with: --attacks fgsm"
+            f"natural transforms expect floating images (n, ..., height, width), got {x.dtype} {x.shape}; cast whole "
+            f"numbers, or name attacks to mutate with: --attacks fgsm"
         )
-    return Mutators(tuple(sorted(CORRUPTIONS)) if is_image else (), made, epsilon)
+    return Mutators(tuple(sorted(CORRUPTIONS)) if is_image else (), made, budget)
 
 
 def _cover(

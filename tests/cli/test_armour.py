@@ -210,6 +210,18 @@ def test_fuzzing_stores_coverage_and_faults_and_resumes(
     assert again.out.splitlines()[0].split(";")[0] == told.out.splitlines()[0].split(";")[0]
 
 
+def test_fuzzing_transforms_images_of_any_bounds(command: Callable, pictured: list[object], tmp_path: Path) -> None:
+    arrays = np.load(tmp_path / "images.npz")
+    np.savez(tmp_path / "images.npz", x=arrays["x"] * np.float32(255), y=arrays["y"])
+    options = ("--rounds", 2, "--mutants", 16, "--faults", "none", "--corpus", tmp_path / "corpus.npz")
+    told = command("armour", "fuzz", *pictured, *options, "--bounds", "0,255")
+    assert told.code == 0
+    found = np.load(tmp_path / "corpus.npz")["inputs"]
+    assert len(found) > 8
+    assert found.min() >= 0
+    assert 1 < found.max() <= 255
+
+
 def test_drift_is_stored(command: Callable, tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     for name, mean in (("before", 0.0), ("now", 1.0)):
@@ -227,9 +239,9 @@ def test_drift_is_stored(command: Callable, tmp_path: Path) -> None:
         (np.full(4, 0.5, np.float32), [0, 1], "", "expects one sample or more, shape (n, ...)"),
         (np.full((2, 4), np.nan, np.float32), [0, 1], "", "x expects finite values, got 8 NaN or infinite"),
         (np.zeros((0, 4), np.float32), [], "", "one sample or more"),
-        (np.full((2, 4), 1, np.int64), [0, 1], "", "x expects float32 or float64, got int64"),
+        (np.full((2, 4), 1, np.int64), [0, 1], "", "x expects real numbers, got int64"),
         (np.full((2, 4), 0.5, np.float32), [0, 1], "nn.SequentialCell(cell, nn.Softmax())", "probabilities"),
-        (np.full((2, 4), 0.5, np.float32), [0, 1], "Two(cell)", "must return one tensor of logits, got tuple"),
+        (np.full((2, 4), 0.5, np.float32), [0, 1], "Two(cell)", "several of which may be logits (2, classes); name the field"),
     ],
     ids=["labels", "bounds", "rank", "NaN", "empty", "integers", "probabilities", "tuple"],
 )

@@ -41,6 +41,23 @@ def test_a_grey_image_stays_grey_without_noise_and_light(name):
         np.testing.assert_allclose(found, 0.7)
 
 
+@each
+@pytest.mark.parametrize(
+    "bounds",
+    [(0.0, 255.0), (-2.5, 1.5), (np.full((1, 1, 1), -2.0), np.full((1, 1, 1), 3.0))],
+    ids=["bytes", "standardised", "channels"],
+)
+def test_any_bounds_are_black_and_white(name, bounds):
+    low, high = (np.float32(end) for end in bounds)
+    scaled = np.clip(IMAGES[:4] * (high - low) + low, low, high)
+    found = corrupt(scaled, name, 2, seed=3, bounds=bounds)
+    expected = corrupt(IMAGES[:4], name, 2, seed=3) * (high - low) + low
+    assert found.dtype == np.float32
+    assert ((found >= low) & (found <= high)).all()
+    if name not in ("shot_noise", "quantization"):  # which jump where a number is rounded
+        np.testing.assert_allclose(found, expected, atol=1e-4 * float(np.max(high - low)))
+
+
 def test_bad_input_is_named():
     with pytest.raises(UnknownAttack, match=r"no corruption 'fogg'.*fog"):
         corrupt(IMAGES, "fogg")
@@ -48,5 +65,7 @@ def test_bad_input_is_named():
         corrupt(IMAGES, "fog", 6)
     with pytest.raises(InvalidInput, match=r"within \[0, 1\]"):
         corrupt(IMAGES * 2, "fog")
+    with pytest.raises(InvalidInput, match=r"within \[0, 255\], got .* name what is black and white with bounds="):
+        corrupt(IMAGES - 1, "fog", bounds=(0, 255))
     with pytest.raises(InvalidInput, match="floating images"):
         corrupt(IMAGES[0, 0], "fog")
