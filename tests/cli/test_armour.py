@@ -241,7 +241,12 @@ def test_drift_is_stored(command: Callable, tmp_path: Path) -> None:
         (np.zeros((0, 4), np.float32), [], "", "one sample or more"),
         (np.full((2, 4), 1, np.int64), [0, 1], "", "x expects real numbers, got int64"),
         (np.full((2, 4), 0.5, np.float32), [0, 1], "nn.SequentialCell(cell, nn.Softmax())", "probabilities"),
-        (np.full((2, 4), 0.5, np.float32), [0, 1], "Two(cell)", "several of which may be logits (2, classes); name the field"),
+        (
+            np.full((2, 4), 0.5, np.float32),
+            [0, 1],
+            "Two(cell)",
+            "several of which may be logits (2, classes); name the field",
+        ),
     ],
     ids=["labels", "bounds", "rank", "NaN", "empty", "integers", "probabilities", "tuple"],
 )

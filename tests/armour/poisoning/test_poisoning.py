@@ -1,9 +1,14 @@
 """Poison planted on purpose is found, and clean classes are left alone."""
 
+import warnings
+
 import numpy as np
 import pytest
 from mindscope.armour import InvalidInput
 from mindscope.armour.poisoning import Strip, activation_clustering, spectral_signatures
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPClassifier
 
 from tests.armour.networks import ClosedForm, model
 
@@ -34,6 +39,59 @@ def test_clusters_are_found_where_they_are_and_nowhere_else():
     np.testing.assert_array_equal(found.suspects, poison)
     for seed in range(5):
         assert not activation_clustering(*planted(0.0, seed=seed)[:2]).suspects.any()
+
+
+def hidden_features(x, y, *, seed=0, epochs=60):
+    """What the last hidden layer of a trained network gives its training samples."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        network = MLPClassifier((64, 32), max_iter=epochs, random_state=seed).fit(x, y)
+    for weight, bias in zip(network.coefs_[:-1], network.intercepts_[:-1], strict=True):
+        x = np.maximum(x @ weight + bias, 0)
+    return x
+
+
+def word_counts():
+    """Four topics of texts, each with some words of another."""
+    generator = np.random.default_rng(0)
+    topics, y = generator.dirichlet(np.full(100, 0.1), 4), np.arange(600) % 4
+    x = generator.poisson(40 * (0.7 * topics[y] + 0.3 * topics[generator.integers(4, size=600)])) / 5.0
+    return x, y
+
+
+def standardised(x, y):
+    return (x - x.mean(axis=0)) / x.std(axis=0), y
+
+
+CLEAN = {
+    "images": lambda: load_digits(return_X_y=True),
+    "tables": lambda: standardised(*load_breast_cancer(return_X_y=True)),
+    "texts": word_counts,
+}
+
+
+@pytest.mark.parametrize("kind", CLEAN)
+def test_clean_data_are_not_accused(kind):
+    x, y = CLEAN[kind]()
+    found = activation_clustering(hidden_features(x / np.abs(x).max(), y), y)
+    assert found.suspects.mean() <= 0.05
+
+
+def test_a_back_door_of_a_trained_network_is_found():
+    x, y = standardised(*load_wine(return_X_y=True))
+    poison = np.random.default_rng(1).choice(np.flatnonzero(y != 1), 8, replace=False)
+    x[np.ix_(poison, [0, 1, 2])], y[poison] = 3.5, 1
+    suspects = activation_clustering(hidden_features(x, y, seed=1, epochs=200), y).suspects
+    assert suspects[poison].all()
+    assert suspects.sum() == len(poison)
+
+
+def test_clouds_of_any_size_are_not_accused():
+    generator = np.random.default_rng(0)
+    for count, make in ((8, generator.standard_normal), (30, generator.exponential), (60, generator.uniform)):
+        sizes = (50 * count, 12)
+        x = make(size=sizes)
+        assert activation_clustering(x, np.arange(50 * count) % 50).suspects.mean() <= 0.05
 
 
 def test_a_trigger_keeps_its_class_under_blending():
