@@ -40,11 +40,11 @@ from .attacks import (
 from .contract.attack import ATTACKS, Attack, make_attack
 from .contract.attack_result import AttackResult
 from .distances import DISTANCES, Norm
-from .errors import ArmourError, InvalidInput, InvalidModel, InvalidSearch, UnknownAttack
+from .errors import ArmourError, InvalidInput, InvalidModel, InvalidSearch, QueriesExhausted, UnknownAttack
 from .evaluation.evaluate import evaluate
 from .evaluation.evaluation_report import WORST_CASE, Evaluation
 from .evaluation.masking import Symptom
-from .model import Normalization, WrappedModel, wrap
+from .model import Features, Normalization, WrappedModel, wrap
 from .problem import Problem
 from .problem.criterion import Criterion, Misclassification, Targeted
 
@@ -79,6 +79,7 @@ __all__ = [
     "DeepFool",
     "Evaluation",
     "FastFGSM",
+    "Features",
     "Genetic",
     "HopSkipJump",
     "InvalidInput",
@@ -92,6 +93,7 @@ __all__ = [
     "PlainNoise",
     "Pointwise",
     "Problem",
+    "QueriesExhausted",
     "RandomFGSM",
     "SaltAndPepper",
     "Spatial",

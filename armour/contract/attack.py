@@ -10,7 +10,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib import import_module
 from typing import ClassVar, Final, NamedTuple, TypeVar
@@ -26,7 +26,7 @@ from ..model import Asks, WrappedModel
 from ..problem import Gallery, Objective, Problem
 from ..search.nearest_examples import smallest_budgets
 from .attack_result import AttackResult, BudgetResult, stack_results
-from .checked_samples import Samples, check_epsilons, check_samples
+from .checked_samples import Samples, check_epsilons, check_samples, in_shares
 
 _Found = TypeVar("_Found")
 _log = logging.getLogger(__name__)
@@ -147,8 +147,9 @@ class Attack(ABC):
             model: Made by `wrap`.
             x: `(n, ...)` inputs within the model's bounds.
             y: `(n,)` integer labels.
-            epsilons: Budgets in the attack's norm, 0 or more. None asks for the nearest examples: an attack that
-                searches within budgets then halves each sample's own budget for as long as it succeeds.
+            epsilons: Budgets in the attack's norm, 0 or more; shares of the range where features have bounds.
+                None asks for the nearest examples: an attack that searches within budgets then halves each sample's own
+                budget for as long as it succeeds.
             targets: `(n,)` classes to reach; None asks for any other class than the label.
             margin: By how much the winning logit must lead, for confident adversarial examples.
             seed: The same seed gives the same result, whatever the batch size asks of random starts.
@@ -159,6 +160,7 @@ class Attack(ABC):
         check_seed(seed)
         budgets = (math.inf,) if epsilons is None else check_epsilons(epsilons)
         check_answers(self, model)
+        model, x = in_shares(model, x)
         with model.evaluating():
             samples = check_samples(
                 model,
@@ -172,7 +174,7 @@ class Attack(ABC):
             check_answers(self, model)  # again: labels show only as they come
             sweep = SweepOptions(seed, batch_size, progress)
             attempts = list(self.attempts(model, samples, budgets, sweep))
-        return stack_results(budgets, attempts, samples.solved)
+        return stack_results(budgets, [_as_inputs(model, attempt) for attempt in attempts], samples.solved)
 
     def attempts(
         self,
@@ -250,6 +252,11 @@ class Attack(ABC):
                 f"the search of {type(self).__name__} must return finite candidates, got NaN or infinity"
             )
         return found
+
+
+def _as_inputs(model: WrappedModel, attempt: BudgetResult) -> BudgetResult:
+    """Return the result with inputs of the model, where the search worked on positions between bounds."""
+    return replace(attempt, raw=model.inputs_of(attempt.raw), adversarials=model.inputs_of(attempt.adversarials))
 
 
 def check_seed(seed: int) -> None:

@@ -79,6 +79,7 @@ def check_samples(
     labels = _checked_classes(model, y, len(inputs), "labels")
     target_classes = None if targets is None else _checked_classes(model, targets, len(inputs), "targets")
     _check_queries(model, len(inputs))
+    model.check_rows(inputs)
     first = _first_logits(model, inputs[:_FIRST_INPUTS])
     classes = int(first.shape[1])
     _check_range(labels, classes, "labels")
@@ -169,6 +170,20 @@ def _checked_classes(model: WrappedModel, values: ArrayLike, samples: int, name:
     if array.shape != (samples,):
         raise InvalidInput(f"{name} expects one class a sample, shape ({samples},), got {array.shape}")
     return array.astype(np.int64)
+
+
+def in_shares(model: WrappedModel, x: Array) -> tuple[WrappedModel, Array]:
+    """Return a model with bounds for each feature as one of positions between them, 0 to 1, and the inputs' positions.
+
+    Raises:
+        InvalidInput: The inputs do not fit the bounds.
+    """
+    bounds = model.feature_bounds
+    if bounds is None:
+        return model, x
+    native = _in_precision(model, model.native(x))
+    model.check_rows(native)
+    return model.of_shares(str(native.dtype).removeprefix("torch.")), bounds.to_unit(native)
 
 
 def _check_range(values: Rows, classes: int, name: str) -> None:

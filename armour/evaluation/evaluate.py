@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ...storage import Json, Store
 from ..array_api import Array
 from ..contract.attack import Attack, Progress, SweepOptions, asks_of, check_answers, check_jobs, check_seed
-from ..contract.checked_samples import check_epsilons, check_samples
+from ..contract.checked_samples import check_epsilons, check_samples, in_shares
 from ..distances import Norm
 from ..errors import InvalidInput
 from ..model import Asks, WrappedModel, wrap
@@ -81,6 +81,7 @@ def evaluate(
     planned = _planned(attacks, suite, norm, target)
     budgets = tuple(sorted({0.0, *check_epsilons(epsilons)}))
     _check_countable(target, jobs)
+    target, x = in_shares(target, x)
     doubts = list(training_mode(target))
     with target.evaluating():
         samples = check_samples(
@@ -196,7 +197,8 @@ def _doubts(plan: AttackPlan, tally: Tally) -> Iterator[Symptom]:
         yield Symptom(
             "queries-exhausted",
             float(plan.model.queries.limit),
-            "the query budget was spent before the attacks were done; samples that were not attacked count as robust",
+            f"the query budget of {plan.model.queries.limit} rows was spent before the attacks were done; samples that "
+            "were not attacked count as robust",
         )
     if plan.model.answers != "gradients":
         return

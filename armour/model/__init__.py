@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING
 
 from ...storage.renamed_names import renamed
 from .classifier import Asks, Network, Normalization, WrappedModel
+from .features import Features
 from .query_budget import QueryBudget
 from .wrapping import network_of, wrap
 
-__all__ = ["Asks", "Network", "Normalization", "QueryBudget", "WrappedModel", "network_of", "wrap"]
+__all__ = ["Asks", "Features", "Network", "Normalization", "QueryBudget", "WrappedModel", "network_of", "wrap"]
 
 if not TYPE_CHECKING:
     __getattr__ = renamed(__name__, {"Model": "WrappedModel"})

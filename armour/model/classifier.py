@@ -1,18 +1,20 @@
 """A trained classifier as attacks see it: logits, gradients and confidences, in any framework."""
 
+import copy
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ...probe import aside
-from ..array_api import Array, Floats, cast, from_numpy, to_numpy
+from ..array_api import Array, Floats, cast, from_numpy, namespace, to_numpy
 from ..errors import InvalidInput, InvalidModel
+from .features import FeatureBounds, Features, feature_bounds
 from .outputs import Classes, Probabilities, Reading, Returns, check_shape, class_indices, find_reading
 from .query_budget import QueryBudget
 
@@ -112,23 +114,30 @@ class WrappedModel:
     """A classifier with input bounds; made by `wrap`.
 
     Args:
+        bounds: Two numbers, or two arrays for each feature or channel.
         returns: What the network's output means; None decides by the first inputs that `look` sees.
         classes: The labels that the model knows; None numbers them from 0.
         queries: The rows that the model may be asked for; None counts none.
+        features: Which changes of an input are legal; None for all.
     """
 
     def __init__(
         self,
         network: Network,
-        bounds: tuple[float, float] = (0.0, 1.0),
+        bounds: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
         normalization: Normalization | None = None,
         name: str = "",
         *,
         returns: Returns | None = None,
         classes: Classes | None = None,
         queries: QueryBudget | None = None,
+        features: Features | None = None,
     ) -> None:
-        self.bounds = _check_bounds(bounds)
+        self.feature_bounds = None if np.ndim(bounds[0]) == np.ndim(bounds[1]) == 0 else feature_bounds(bounds)
+        self.features = features
+        self._bounds = (0.0, 1.0) if self.feature_bounds is not None else _check_bounds(bounds)
+        self._shares: FeatureBounds | None = None
+        self._shares_dtype = "float64"
         self.name = name
         self.queries = queries
         self._network = network
@@ -144,9 +153,49 @@ class WrappedModel:
         return self._network.framework
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest value of an input element.
+
+        Raises:
+            InvalidInput: Each feature has its own; attacks and `evaluate` work on positions between them instead.
+        """
+        if self.feature_bounds is not None:
+            raise InvalidInput(
+                f"{self.name or 'the model'} has bounds for each feature, which attacks and evaluate take; for all "
+                "else wrap it with two numbers as bounds"
+            )
+        return self._bounds
+
+    def of_shares(self, dtype: str) -> Self:
+        """Return the model of positions between its bounds, 0 to 1, whose inputs are made in that element type."""
+        model = copy.copy(self)
+        model._shares, model._shares_dtype, model.feature_bounds = self.feature_bounds, dtype, None
+        return model
+
+    def inputs_of(self, shares: Array) -> Array:
+        """Return the inputs at positions `(n, ...)` between the bounds of each feature."""
+        return shares if self._shares is None else self._inputs_of(self._shares, shares)[0]
+
+    def _inputs_of(self, bounds: FeatureBounds, shares: Array) -> tuple[Array, Array]:
+        x, width = bounds.to_inputs(shares)
+        x = x if self.features is None else self.features.rounded(x)
+        return namespace(x).astype(x, getattr(namespace(x), self._shares_dtype)), width
+
+    def check_rows(self, x: Array) -> None:
+        """Raise `InvalidInput` where clean inputs are not legal themselves; positions between bounds are no inputs."""
+        if self.features is not None and self._shares is None:
+            self.features.check(x)
+
+    def legal(self, candidates: Array, x: Array) -> Array:
+        """Return the legal rows that the candidates stand for, given the clean rows that they come from."""
+        if self.features is None:
+            return candidates
+        return self.features.legal(candidates, x, None if self._shares is None else self._shares.to_inputs(x[:1])[1])
+
+    @property
     def dtype(self) -> str | None:
         """Name of the element type that the model computes in, None where it takes any."""
-        return self._network.dtype
+        return self._network.dtype if self._shares is None else "float64"
 
     @property
     def answers(self) -> Asks:
@@ -271,10 +320,13 @@ class WrappedModel:
         return logits
 
     def _normalize(self, x: Array) -> tuple[Array, Array | None]:
+        width = None
+        if self._shares is not None:
+            x, width = self._inputs_of(self._shares, x)
         if self._normalization is None:
-            return x, None
+            return x, None if width is None else 1.0 / width
         mean, std = self._normalization.statistics(x)
-        return (x - mean) / std, std
+        return (x - mean) / std, std if width is None else std / width
 
 
 def _rows(output: Array, samples: int) -> Array:
@@ -285,8 +337,8 @@ def _rows(output: Array, samples: int) -> Array:
     return output
 
 
-def _check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
-    low, high = float(bounds[0]), float(bounds[1])
+def _check_bounds(bounds: tuple[ArrayLike, ArrayLike]) -> tuple[float, float]:
+    low, high = (float(np.asarray(end, np.float64)) for end in bounds)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InvalidInput(f"bounds expects two finite numbers (low, high) with low < high, got {bounds}")
     return low, high

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...framework import Tensor, gradients, no_grad, ops, recording
 from ...framework.dtype import is_inexact
@@ -13,6 +14,7 @@ from ...framework.nn import Cell, Conv1d, Conv2d, Conv3d
 from ..array_api import Array
 from ..errors import InvalidInput, InvalidModel
 from .classifier import NO_GRADIENT, Network, Normalization, WrappedModel, part_size
+from .features import Features
 from .output_field import OutputField
 from .outputs import Classes, Returns, checked_classes, checked_returns
 from .predictor import PredictorNetwork, predictor_network
@@ -109,13 +111,14 @@ class EngineNetwork:
 
 def wrap(
     model: object,
-    bounds: tuple[float, float] = (0.0, 1.0),
+    bounds: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
     preprocessing: Normalization | None = None,
     *,
     output: str | int | None = None,
     returns: Returns | None = None,
     classes: int | Sequence[object] | None = None,
     queries: int | None = None,
+    features: Features | None = None,
 ) -> WrappedModel:
     """Wrap a model so that it can be attacked.
 
@@ -123,7 +126,9 @@ def wrap(
         model: An engine `Cell`, a torch `Module`, a scikit-learn estimator or pipeline, an ONNX Runtime session, or a
             function of NumPy inputs. It takes `(n, ...)` inputs and returns `(n, classes)` logits or probabilities, one
             logit a sample for two classes, or labels, `(n,)`. Only cells and modules have gradients.
-        bounds: Smallest and largest value that an input element may have.
+        bounds: Smallest and largest value that an input element may have: two numbers, or two arrays with one for each
+            column, or for each channel of images, or of a sample's shape. With arrays, budgets and distances are shares
+            of each element's range.
         preprocessing: Normalization that the model expects and does not do itself.
         output: Key, attribute or index of the logits where the model returns several things; found by itself where only
             one fits.
@@ -131,6 +136,7 @@ def wrap(
         classes: How many classes there are, or their labels in the order of the columns; needed where a model returns
             labels and does not say. Estimators say it themselves.
         queries: Rows that the model may be asked for in all; an attack then ends with what it has found.
+        features: What must stay, and what holds whole numbers or categories.
 
     Raises:
         InvalidModel: It is none of these, or torch is missing.
@@ -161,6 +167,7 @@ def wrap(
         returns=means,
         classes=labels,
         queries=None if queries is None else QueryBudget(queries),
+        features=features,
     )
 
 

@@ -14,6 +14,8 @@ from ..model import WrappedModel
 from .criterion import Criterion
 from .objective import Objective
 
+_ROUNDING = 1e-9  # by which a whole step or category may seem to leave its budget; it is cut off in the end
+
 
 class Ascent(NamedTuple):
     """The model at `n` candidates: the objective's value and gradient, and which candidates are adversarial.
@@ -85,6 +87,7 @@ class Problem:
         self._gallery = gallery
         self._initial_ascent = initial_ascent
         self._region = distance.region(x, epsilon, model.bounds)
+        self._free = None if model.features is None else model.features.free(x)
         self._seen = None if model.queries is None else _Seen(copy(x), np.full(len(x), np.inf))
         # The part of the batch of the last call: searches use the same rows many times.
         self._budget = per_sample(like_array(epsilon, x), x)
@@ -119,21 +122,24 @@ class Problem:
         self._count(rows, 1, 1)
         initial = self._initial_ascent
         if initial is not None and candidates is self.x and objective is initial.objective:
-            return initial.ascent
-        return ascent_at(self._model, candidates, self._select(rows)[1], objective)[1]
+            ascent = initial.ascent
+        else:
+            ascent = ascent_at(self._model, self.legal(candidates, rows), self._select(rows)[1], objective)[1]
+        return ascent if self._free is None else ascent._replace(gradient=ascent.gradient * self._free)
 
     def slopes(
         self, candidates: Array, rows: Rows, directions: Callable[[Array], Sequence[Array]]
     ) -> tuple[Array, list[Array]]:
         """Return logits at one candidate for each of `rows`, and the gradient of each of `directions(logits)`."""
         self._count(rows, 1, 0)
-        logits, found = self._model.pullbacks(candidates, directions)
+        logits, found = self._model.pullbacks(self.legal(candidates, rows), directions)
         self.gradient_calls[rows] += len(found)
-        return logits, [_finite(gradient, 0.0) for gradient in found]
+        slopes = [_finite(gradient, 0.0) for gradient in found]
+        return logits, slopes if self._free is None else [slope * self._free for slope in slopes]
 
     def logits(self, candidates: Array, rows: Rows) -> Array:
         """Return `(len(rows), classes)` logits at one candidate for each of `rows`."""
-        logits = self._model.logits(candidates)
+        logits = self._model.logits(self.legal(candidates, rows))
         self._count(rows, 1, 0)
         if self._seen is not None:
             met = np.flatnonzero(self.judge(logits, rows))
@@ -157,11 +163,29 @@ class Problem:
 
     def project(self, candidates: Array, rows: Rows) -> Array:
         """Move the candidates for `rows` into the budget and the box, up to rounding."""
-        return self._select(rows)[2].project(candidates)
+        projected = self._select(rows)[2].project(candidates)
+        if self._free is None:
+            return projected
+        return namespace(projected).where(self._free > 0, projected, take(self.x, rows))
 
     def clip(self, candidates: Array) -> Array:
-        """Move one candidate for every row exactly into the budget and the box."""
-        return self._region.clip(candidates)
+        """Move one candidate for every row exactly into the budget and the box, and to a legal row."""
+        features = self._model.features
+        if features is None:
+            return self._region.clip(candidates)
+        inside = self._region.clip(self.legal(candidates, self.rows))
+        legal = self.legal(inside, self.rows)
+        if features.one_hot:
+            beyond = self.distance.measure(self.x, legal) > self.epsilon * (1 + _ROUNDING)
+            own = features.own_categories(legal, self.x)
+            legal = namespace(legal).where(per_sample(from_numpy(beyond, legal), legal), own, legal)
+        return self._region.clip(legal)
+
+    def legal(self, candidates: Array, rows: Rows) -> Array:
+        """Return the legal inputs that one candidate for each of `rows` stands for: what the model is asked about."""
+        if self._model.features is None:
+            return candidates
+        return self._model.legal(candidates, take(self.x, rows))
 
     def random_start(self, restart: int, rows: Rows) -> Array:
         """Draw points uniformly from the budget around each of `rows`, moved into the box."""

@@ -42,7 +42,7 @@ class Closest:
         taken = np.zeros(len(rows), np.bool_)
         at = np.flatnonzero(met)
         if len(at):
-            offered = take(candidates, at)
+            offered = self._problem.legal(take(candidates, at), rows[at])
             distances = self._problem.distance.measure(take(self._problem.x, rows[at]), offered)
             nearer = distances < self.distances[rows[at]]
             at = at[nearer]

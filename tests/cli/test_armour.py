@@ -240,7 +240,6 @@ def test_drift_is_stored(command: Callable, tmp_path: Path) -> None:
         (np.full((2, 4), np.nan, np.float32), [0, 1], "", "x expects finite values, got 8 NaN or infinite"),
         (np.zeros((0, 4), np.float32), [], "", "one sample or more"),
         (np.full((2, 4), 1, np.int64), [0, 1], "", "x expects real numbers, got int64"),
-        (np.full((2, 4), 0.5, np.float32), [0, 1], "nn.SequentialCell(cell, nn.Softmax())", "probabilities"),
         (
             np.full((2, 4), 0.5, np.float32),
             [0, 1],
@@ -248,7 +247,7 @@ def test_drift_is_stored(command: Callable, tmp_path: Path) -> None:
             "several of which may be logits (2, classes); name the field",
         ),
     ],
-    ids=["labels", "bounds", "rank", "NaN", "empty", "integers", "probabilities", "tuple"],
+    ids=["labels", "bounds", "rank", "NaN", "empty", "integers", "tuple"],
 )
 def test_bad_data_and_models_are_one_line_before_any_compute(
     command: Callable, tmp_path: Path, x: np.ndarray, y: list[int], change: str, words: str
