@@ -48,16 +48,22 @@ def create_app(store: Store, settings: Settings | None = None) -> dash.Dash:
     app.renderer = RENDERER
     server.before_request(reader.begin_answer)
     server.teardown_request(lambda _: reader.end_answer())
-    app.layout = shell(reader.location)
     _connect_shell(app, reader)
     for page in PAGES.values():
         page.connect(app, reader)
+    app.layout = shell(reader.location, _ticks(app))
     serve_downloads(server, reader)
     serve_metrics(server, reader)
     serve_static(server)
     _answer_unknown_addresses(server, reader)
     add_headers(server, tuple(app.csp_hashes()))
     return app
+
+
+def _ticks(app: dash.Dash) -> list[str]:
+    """Return the ids of all intervals that call the server, so that the browser can hold them."""
+    inputs = [end for call in app.callback_map.values() for end in call["inputs"]]
+    return sorted({end["id"] for end in inputs if end["property"] == "n_intervals"})
 
 
 class _Application(dash.Dash):  # type: ignore[misc]  # Dash has no types that mypy is shown
@@ -135,6 +141,7 @@ def _connect_shell(app: dash.Dash, reader: Reader) -> None:
         return content, navigation(address), key, None, title
 
     app.clientside_callback(ClientsideFunction("mindscope", "titleTab"), Input(ShellIds.title, "data"))
+    app.clientside_callback(ClientsideFunction("mindscope", "holdTicks"), Input(ShellIds.ticks, "data"))
     app.clientside_callback(
         ClientsideFunction("mindscope", "scheme"),
         Output(ShellIds.scheme_choice, "data"),

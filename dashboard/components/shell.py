@@ -1,5 +1,6 @@
 """The frame of every page: navigation at the left, the colour scheme, the address."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import dash_mantine_components as dmc
@@ -23,6 +24,8 @@ class ShellIds:
     content: Final = "content"
     shown: Final = "shown"
     title: Final = "page-title"
+    ticks: Final = "ticks"
+    held: Final = "held"  # written by assets/hold.js
     banner: Final = "banner"
     connection: Final = "connection"  # written by assets/connection.js
 
@@ -37,8 +40,13 @@ _THEME = {
 }
 
 
-def shell(location: str) -> Component:
-    """Build the frame of the application; `location` names the store."""
+def shell(location: str, ticks: Sequence[str] = ()) -> Component:
+    """Build the frame of the application.
+
+    Args:
+        location: Names the store.
+        ticks: Ids of the intervals by which pages follow what is being written.
+    """
     side = html.Nav(
         [
             dcc.Link(
@@ -74,6 +82,7 @@ def shell(location: str) -> Component:
             html.Div(id=ShellIds.connection, role="status", className="connection"),
             html.Div(id=ShellIds.banner, role="alert", **{"aria-live": "polite"}),
             html.Div(_skeleton(), id=ShellIds.content),
+            html.Div(id=ShellIds.held, role="status", className="held"),
         ],
         className="main",
         id="main",
@@ -85,6 +94,7 @@ def shell(location: str) -> Component:
             dcc.Store(id=ShellIds.scheme),
             dcc.Store(id=ShellIds.shown),
             dcc.Store(id=ShellIds.title, data="mindscope"),
+            dcc.Store(id=ShellIds.ticks, data=list(ticks)),
             html.A("Skip to the page", href="#main", className="skip"),
             html.Div([side, main], className="app"),
         ],

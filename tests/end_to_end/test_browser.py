@@ -156,6 +156,21 @@ def test_following_can_be_paused(watched, training):
     watched.wait(f"{CURVE}.length > {paused}")
 
 
+def test_updates_wait_while_a_person_points_into_a_picture(watched, training):
+    watched.open(f"/run?run={training.run_id}", "#live-curve .scatterlayer .trace")
+    box = watched.page.locator("#live-curve .nsewdrag").first.bounding_box()
+    lengths = []
+    for nudge in range(8):
+        watched.page.mouse.move(box["x"] + 80 + nudge, box["y"] + 40)
+        watched.wait("document.querySelector('#held').textContent !== ''")
+        training.go_on_for(5)
+        lengths.append(watched.page.evaluate(f"{CURVE}.length"))
+    assert len(set(lengths[3:])) == 1  # what was on its way at first has arrived
+    watched.page.mouse.move(2, 2)
+    watched.wait(f"{CURVE}.length > {lengths[-1]}")
+    assert watched.page.text_content("#held") == ""
+
+
 def test_colours_are_chosen_by_keyboard_and_remembered(watched):
     scheme = "document.documentElement.dataset.mantineColorScheme"
     watched.open("/run?run=gpt-nan", "#live-heat .heatmaplayer image")

@@ -101,8 +101,8 @@ def _of_watchpoints(run: Run, site: str, metric: str) -> list[LimitLine]:
 
 Over = Literal["nothing", "ranks", "calls"]
 OVERS: Final[tuple[Over, ...]] = get_args(Over)
-#: More lines than this in one figure cannot be distinguished.
-_MOST_LINES: Final = 12
+#: Ranks and calls that are laid over each other: more lines would be a surface. Chosen runs are all drawn.
+_MOST_LINES: Final = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +155,14 @@ def curve_of(reader: Reader, look: TensorView, palette: Palette) -> go.Figure | 
     places = _places(reader, look.run, base, look.axis)
     if places is None:
         return None
-    lines = [_line(reader, look, look.run.name or look.run.id, base, places), *_overlaid_lines(reader, look, places)]
+    beside, left = _overlaid_lines(reader, look, places)
+    lines = [_line(reader, look, look.run.name or look.run.id, base, places), *beside]
     findings = reader.findings(look.run.id)
     flags = flags_of(
         [finding for finding in findings if finding.site == look.site and _holds(look.span, finding.first_step)]
     )
     figure = series_figure(
-        lines[:_MOST_LINES],
+        lines,
         palette,
         title=_TITLES[look.axis],
         levels=levels_of(look.run, look.site, look.metric, findings),
@@ -171,6 +172,18 @@ def curve_of(reader: Reader, look: TensorView, palette: Palette) -> go.Figure | 
         log_y=look.log_y,
     )
     figure.update_layout(uirevision=f"{look.metric} {look.site} {look.axis} {look.span}")
+    if left:
+        words = f"{left:,} more {look.over} are not drawn"
+        figure.add_annotation(
+            text=words,
+            xref="paper",
+            yref="paper",
+            x=1,
+            y=1,
+            xanchor="right",
+            showarrow=False,
+            font={"color": palette.muted},
+        )
     return figure
 
 
@@ -189,18 +202,20 @@ def _line(
     return SeriesLine(name, points, places(points.x), places(points.mark_x))
 
 
-def _overlaid_lines(reader: Reader, look: TensorView, places: AxisPositions) -> list[SeriesLine]:
-    """Return the same tensor of other ranks, calls and runs, as far as they have it."""
+def _overlaid_lines(reader: Reader, look: TensorView, places: AxisPositions) -> tuple[list[SeriesLine], int]:
+    """Return the same tensor of other ranks, calls and runs, where they have it, and how many are left out."""
     subject, _ = split_metric(look.metric)
     pairs: list[tuple[str, Series]] = []
+    numbers: list[int] = []
     if look.over == "ranks":
-        others = [rank for rank in look.run.ranks if rank != look.run.first_rank]
-        pairs += [(f"rank {rank}", series_of(reader, look, rank=rank)) for rank in others]
+        numbers = [rank for rank in look.run.ranks if rank != look.run.first_rank]
+        pairs = [(f"rank {rank}", series_of(reader, look, rank=rank)) for rank in numbers[:_MOST_LINES]]
     if look.over == "calls":
-        numbers = calls(reader, look.run.id, look.site, subject)
-        pairs += [(f"call {call}", series_of(reader, look, call=call)) for call in numbers if call]
+        numbers = [call for call in calls(reader, look.run.id, look.site, subject) if call]
+        pairs = [(f"call {call}", series_of(reader, look, call=call)) for call in numbers[:_MOST_LINES]]
     lines = [_line(reader, look, name, series, places) for name, series in pairs if series.total]
-    return lines + [line for other in look.others if (line := _of_run(reader, look, other)) is not None]
+    runs = [line for other in look.others if (line := _of_run(reader, look, other)) is not None]
+    return lines + runs, max(0, len(numbers) - _MOST_LINES)
 
 
 def _of_run(reader: Reader, look: TensorView, other: str) -> SeriesLine | None:

@@ -226,7 +226,6 @@ def _controls(reader: Reader, run: Run, here: PageAddress) -> list[Component]:
         value=list(names_of(WITH.of(here).split(","))),
         placeholder="lay over runs",
         searchable=True,
-        maxValues=5,
         size="xs",
         maw=360,
         miw=130,

@@ -44,6 +44,23 @@ def test_another_run_is_laid_over_and_one_that_is_gone_is_left_out(reader, look,
     assert [trace.name for trace in figure.data if trace.mode == "lines"] == ["gpt-nan", "gpt-healthy"]
 
 
+def test_all_chosen_runs_are_drawn_and_ranks_that_are_not_are_counted():
+    layout = Layout("activation", ("a",), ("l2_norm",), ("float64",))
+    with open_store("memory:") as store:
+        first = store.begin_run("many")
+        writers = [first, *(store.begin_run("many", rank=rank, run_id=first.run.id) for rank in range(1, 40))]
+        runs = [store.begin_run(f"run-{at}") for at in range(40)]
+        for writer in (*writers, *runs):
+            writer.write([StepRecord(step, float(step), blocks=(Block(layout, np.ones((1, 1))),)) for step in range(3)])
+        reader = Reader(store)
+        look = TensorView(reader.find("many"), "a", METRIC)
+        overlaid = curve_of(reader, replace(look, others=tuple(run.run.id for run in runs)), LIGHT)
+        ranks = curve_of(reader, replace(look, over="ranks"), LIGHT)
+    assert len(overlaid.data) == 41
+    assert len(ranks.data) == 37
+    assert [note.text for note in ranks.layout.annotations] == ["3 more ranks are not drawn"]
+
+
 def test_ranks_and_calls_are_laid_over():
     layout = Layout("activation", ("a", "a"), ("l2_norm",), ("float64",), calls=(0, 1))
     with open_store("memory:") as store:
