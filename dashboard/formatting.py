@@ -65,5 +65,9 @@ def short_location(location: str) -> str:
 
 
 def short_site(site: str, width: int = 28) -> str:
-    """Shorten the site to `width` characters; the end says more, so the beginning is cut."""
-    return site if len(site) <= width else "…" + site[-(width - 1) :]
+    """Shorten the site to `width` characters: its first part and its end stay, for they tell where and what it is."""
+    if len(site) <= width:
+        return site
+    first = site[: site.find(".") + 1]
+    head = first if len(first) <= width // 2 else ""
+    return f"{head}…{site[-(width - 1 - len(head)) :]}"

@@ -12,6 +12,7 @@ from .address import PageAddress
 from .formatting import prose
 from .queries.reader import Reader
 from .queries.tensor_queries import ELEMENT_COUNTS
+from .queries.tensor_sizes import at_equal_size
 
 Tone = Literal["good", "bad", "watch", "quiet"]
 
@@ -95,11 +96,14 @@ def tensor_of(reader: Reader, run: Run, finding: Finding) -> tuple[str, str | No
 
 def _most_deviating(reader: Reader, run: str, metric: str, step: int) -> str | None:
     """Return the site that deviates most from its own history at a step or right after it, where an update shows."""
-    matrix = reader.matrix(run, metric, maps=len(default_maps(reader.metrics(run), metric)))
+    maps = len(default_maps(reader.metrics(run), metric))
+    matrix = reader.matrix(run, metric, maps=maps)
     at = int(np.searchsorted(matrix.steps, step, side="right")) - 1
     around = np.s_[:, max(0, at) : at + 2]
     broken = (matrix.non_finite[around] > 0).any(axis=1)
-    far = np.nan_to_num(np.abs(deviation(matrix)[around]), nan=0.0).max(axis=1, initial=0.0)
+    far = np.nan_to_num(np.abs(deviation(at_equal_size(reader, run, matrix, maps=maps))[around]), nan=0.0).max(
+        axis=1, initial=0.0
+    )
     worth = np.where(broken, np.inf, far)
     return matrix.sites[int(worth.argmax())] if worth.size and worth.max() > 0 else None
 

@@ -11,6 +11,7 @@ from .figures.curve_figure import curve_figure, flags_of, points_of
 from .figures.heatmap_figure import HeatmapData, NamedHeatmap, View, from_step, heat_of, heat_stack, with_elements
 from .queries.reader import Reader
 from .queries.tensor_queries import element_counts
+from .queries.tensor_sizes import at_equal_size
 from .theme import Palette
 
 #: Share of a range of steps that is read before it, so that its first columns have a history to deviate from; our
@@ -68,7 +69,7 @@ def run_heatmap_figure(
 def run_heatmap_data(
     reader: Reader, run: str, metric: str, view: View, *, maps: int = 1, span: Span | None = None
 ) -> tuple[Matrix, HeatmapData]:
-    """Read one metric with history before the range of steps; return it with the map of that range.
+    """Read one metric with history before the range of steps; return it at equal size with the map of that range.
 
     Args:
         maps: How many such maps the page shows.
@@ -76,8 +77,9 @@ def run_heatmap_data(
     first, last = (_before(span), span[1]) if span else (None, None)
     counts = element_counts(reader, run, metric, first=first, last=last, maps=maps)
     matrix = with_elements(reader.matrix(run, metric, first=first, last=last, maps=maps), counts)
-    heat = heat_of(matrix, view)
-    return matrix, from_step(heat, span[0]) if span else heat
+    compared = at_equal_size(reader, run, matrix, first=first, last=last, maps=maps)
+    heat = heat_of(matrix, view, compared)
+    return compared, from_step(heat, span[0]) if span else heat
 
 
 def _before(span: Span) -> int:

@@ -25,11 +25,18 @@
     // Leads to the tensor behind a cell.
     visitCell: function (click, name, run) {
       const [point, trace] = traceAt(click, name);
-      if (!trace || !trace.meta) {
+      if (!trace || !trace.meta || (trace.meta.groups || {})[point.y]) {
         return none();
       }
       const said = [trace.meta.metric, trace.meta.site || point.y, point.x];
       return "/tensor" + mine.spell(run, [["metric", ""], ["site", ""], ["step", ""]], said);
+    },
+
+    // Opens the rows behind one that stands for a group.
+    openGroup: function (click, name, opened) {
+      const [point, trace] = traceAt(click, name);
+      const group = trace && trace.meta && (trace.meta.groups || {})[point.y];
+      return group && !(opened || []).includes(group) ? [...(opened || []), group] : none();
     },
 
     openModule: function (click) {

@@ -152,7 +152,7 @@ def _line(points: Points, palette: Palette, name: str) -> Part:
         "type": "scatter",
         "x": list(points.x),
         "y": list(points.y),
-        "mode": "lines+markers" if len(points.x) < 3 else "lines",
+        "mode": "lines+markers" if len(points.x) <= 3 else "lines",
         "name": name,
         "line": {"width": 1.8, "color": palette.lines[0]},
         "hovertemplate": "step %{x}<br><b>%{y:.6g}</b><extra></extra>",

@@ -1,7 +1,7 @@
 """Layer by step maps: a row for every site, a column for some steps, one map or several over a shared axis."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -34,6 +34,7 @@ class HeatmapData:
         span: Smallest and largest value of the colour scale.
         ticks: Values on the colour bar with their labels.
         non_finite: `(sites, columns)`, how many values of the cell were NaN or infinite.
+        note: What is to be known of the colours: why some are missing, or that they show something else.
     """
 
     sites: tuple[str, ...]
@@ -46,6 +47,7 @@ class HeatmapData:
     high: NDArray[np.float64]
     non_finite: NDArray[np.int64]
     unit: str
+    note: str = ""
 
 
 def with_elements(matrix: Matrix, counts: Sequence[Matrix]) -> Matrix:
@@ -60,9 +62,46 @@ def with_elements(matrix: Matrix, counts: Sequence[Matrix]) -> Matrix:
     return replace(matrix, non_finite=total)
 
 
-def heat_of(matrix: Matrix, view: View) -> HeatmapData:
-    """Colour a matrix in one of its two views."""
-    return _deviation_heat(matrix) if view == "deviation" else _raw_heat(matrix)
+#: Columns before the first one that has a history to deviate from, as `insight.deviation` needs them.
+_HISTORY: Final = 5
+
+
+def heat_of(matrix: Matrix, view: View, compared: Matrix | None = None) -> HeatmapData:
+    """Colour a matrix in one of its two views; too few columns for any deviation are coloured by their values.
+
+    Args:
+        compared: What deviations are computed from, where that is not the matrix itself.
+    """
+    if view != "deviation":
+        return replace(_raw_heat(matrix), note=_absent(matrix))
+    compared = matrix if compared is None else compared
+    if matrix.steps.size <= _HISTORY:
+        words = f"values: deviations need {_HISTORY} steps of history" if matrix.steps.size else ""
+        return replace(_raw_heat(matrix), note=words)
+    notes = [
+        "" if _is_same(compared, matrix) else "at equal tensor size",
+        f"blank: the first {_HISTORY} columns are the history",
+        _absent(matrix),
+    ]
+    return replace(_deviation_heat(matrix, compared), note="; ".join(note for note in notes if note))
+
+
+def _is_same(one: Matrix, other: Matrix) -> bool:
+    return np.array_equal(one.low, other.low, equal_nan=True) and np.array_equal(one.high, other.high, equal_nan=True)
+
+
+def _absent(matrix: Matrix) -> str:
+    """Say how much of a map is blank because nothing was recorded; empty when all was."""
+    missing = matrix.present == 0
+    if not missing.any() or missing.all():
+        return ""
+    empty = missing.all(axis=0)
+    if empty.any():
+        steps = matrix.steps[empty]
+        where = f"step {steps[0]:,}" if steps.size == 1 else f"{steps.size:,} columns from step {steps[0]:,} on"
+        return f"blank: nothing recorded at {where}"
+    rows = int(missing.any(axis=1).sum())
+    return f"blank: {rows:,} of {len(matrix.sites):,} rows were not recorded at every step"
 
 
 def from_step(heat: HeatmapData, first: int) -> HeatmapData:
@@ -83,12 +122,12 @@ def _heat(matrix: Matrix, z: NDArray[np.float64], **how: object) -> HeatmapData:
     return HeatmapData(matrix.sites, matrix.steps, z.astype(np.float32), **ranges, **how)  # type: ignore[arg-type]  # checked by name below
 
 
-def _deviation_heat(matrix: Matrix) -> HeatmapData:
+def _deviation_heat(matrix: Matrix, compared: Matrix) -> HeatmapData:
     marks = (-_FULL_COLOR, -_FULL_COLOR / 2, 0.0, _FULL_COLOR / 2, _FULL_COLOR)
     words = ("≤ -12σ", "-6σ", "usual", "+6σ", "≥ +12σ")
     return _heat(
         matrix,
-        deviation(matrix),
+        deviation(compared),
         span=(-_FULL_COLOR, _FULL_COLOR),
         ticks=tuple(zip(marks, words, strict=True)),
         diverging=True,
@@ -142,6 +181,8 @@ def heat_traces(heat: HeatmapData, palette: Palette, *, axis: str = "y", bar: Pa
         axis: The axis of the sites.
         bar: Position of the colour bar, as Plotly takes it.
     """
+    if heat.steps.size <= _AS_POINTS:
+        return [*_points(heat, palette, axis, bar), *_non_finite(heat, palette, axis)]
     cells = {
         **_cells(heat, axis),
         "z": heat.z,
@@ -152,6 +193,40 @@ def heat_traces(heat: HeatmapData, palette: Palette, *, axis: str = "y", bar: Pa
         **_hover(heat),
     }
     return [cells, *_non_finite(heat, palette, axis)]
+
+
+#: Steps that are drawn as points: cells would be as wide as the map.
+_AS_POINTS: Final = 3
+
+
+def _points(heat: HeatmapData, palette: Palette, axis: str, bar: Part | None) -> list[Part]:
+    """Draw each value of very few steps as a point of its colour."""
+    rows, columns = np.nonzero(np.isfinite(heat.z))
+    sites = [display_site(site) for site in heat.sites]
+    marker = {
+        "size": 11,
+        "symbol": "square",
+        "color": heat.z[rows, columns],
+        "cmin": heat.span[0],
+        "cmax": heat.span[1],
+        "colorscale": _scale(palette.diverging if heat.diverging else palette.sequential),
+        "colorbar": {**_colorbar(heat, palette), **(bar or {})},
+        "line": {"width": 1, "color": palette.muted},
+    }
+    values = "%{customdata[0]:.5g} to %{customdata[1]:.5g}"
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": heat.steps[columns],
+            "y": [sites[row] for row in rows],
+            "yaxis": axis,
+            "marker": marker,
+            "customdata": np.stack([heat.low[rows, columns], heat.high[rows, columns]], axis=-1),
+            "hovertemplate": f"<b>%{{y}}</b><br>step %{{x}}<br>{values}<extra></extra>",
+            "cliponaxis": False,
+        }
+    ]
 
 
 def _cells(heat: HeatmapData, axis: str) -> Part:
@@ -169,6 +244,8 @@ def site_axis(sites: Sequence[str], pixels: int) -> dict[str, object]:
         "showgrid": False,
         "automargin": True,
         "type": "category",
+        "categoryorder": "array",
+        "categoryarray": names,
         "tickmode": "array",
         "tickvals": shown,
         "ticktext": [short_site(name) for name in shown],
@@ -222,10 +299,15 @@ _TITLE, _FOOT = 24, 44
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedHeatmap:
-    """A map with the metric that it shows."""
+    """A map with the metric that it shows.
+
+    Args:
+        groups: The modules behind the labels of rows that stand for several sites.
+    """
 
     metric: str
     heat: HeatmapData
+    groups: Mapping[str, str] = field(default_factory=dict)
 
 
 def stack_heights(rows: Sequence[int]) -> list[int]:
@@ -257,7 +339,7 @@ def heat_stack(
         cells = _map(named, palette, f"y{number}", domain)
         traces += cells
         axes[f"yaxis{number}"] = {**site_axis(named.heat.sites, height), "domain": domain}
-        titles.append(_title(named.metric, palette, domain[1], has_broken=len(cells) > 1))
+        titles.append(_title(named, palette, domain[1], has_broken=len(cells) > 1))
         frames += _frame(named.heat, selected, palette, f"y{number}")
         top -= height
     steps = {"title": {"text": "step"}, "showgrid": False, "anchor": "y" if len(maps) < 2 else f"y{len(maps)}"}
@@ -270,22 +352,32 @@ def heat_stack(
         margin={"l": 8, "r": 8, "t": 0, "b": _FOOT},
         annotations=titles,
         shapes=frames,
-        xaxis={**steps, "range": list(span)} if span else steps,
+        xaxis={**steps, "range": list(span)} if span else {**steps, **_whole_steps(maps)},
     )
+
+
+def _whole_steps(maps: Sequence[NamedHeatmap]) -> Part:
+    """Return the axis of very few steps: a label for each, and room beside it."""
+    steps = np.unique(np.concatenate([named.heat.steps for named in maps])) if maps else np.empty(0)
+    if not 0 < steps.size <= _AS_POINTS:
+        return {}
+    return {"tickmode": "array", "tickvals": steps.tolist(), "range": [float(steps[0]) - 0.5, float(steps[-1]) + 0.5]}
 
 
 def _map(named: NamedHeatmap, palette: Palette, axis: str, domain: list[float]) -> list[Part]:
     bar = {"y": sum(domain) / 2, "len": domain[1] - domain[0], "lenmode": "fraction"}
     return [
-        {**trace, "meta": {"metric": named.metric}} for trace in heat_traces(named.heat, palette, axis=axis, bar=bar)
+        {**trace, "meta": {"metric": named.metric, "groups": dict(named.groups)}}
+        for trace in heat_traces(named.heat, palette, axis=axis, bar=bar)
     ]
 
 
-def _title(metric: str, palette: Palette, y: float, *, has_broken: bool) -> Part:
-    """Label the map with its metric, and explain the colour of non-finite values where it occurs."""
+def _title(named: NamedHeatmap, palette: Palette, y: float, *, has_broken: bool) -> Part:
+    """Label the map with its metric, and explain the colour of non-finite values and what is blank where they occur."""
     key = f' \u2002<span style="color:{palette.non_finite}">■</span> NaN or infinite' if has_broken else ""
+    note = f' \u2002<span style="font-size:10px">{named.heat.note}</span>' if named.heat.note else ""
     return {
-        "text": f"{metric}{key}",
+        "text": f"{named.metric}{key}{note}",
         "xref": "paper",
         "yref": "paper",
         "x": 0,

@@ -90,7 +90,7 @@ def _line(line: SeriesLine, palette: Palette, index: int) -> list[Part]:
         "x": packed(line.x),
         "y": packed(points.y),
         **carried,
-        "mode": "lines+markers" if len(points.x) < 3 else "lines",
+        "mode": "lines+markers" if len(points.x) <= 3 else "lines",
         "name": line.name,
         "line": {"width": 1.8, "color": color, "dash": dash},
         "hovertemplate": f"%{{fullData.name}}<br>step %{{{step}}}<br><b>%{{y:.6g}}</b><extra></extra>",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ...insight import deviation
 from ...storage import Matrix, ModuleInfo, Structure
 from .reader import Reader
+from .tensor_sizes import at_equal_size
 
 #: Steps read up to the one that is looked at, each a column of its own: what `deviation` needs for a history, twice.
 _BEFORE: Final = 59
@@ -27,12 +28,18 @@ def values_at(reader: Reader, run: str, metric: str, step: int, *, deviations: b
     """
     if not reader.sites(run, metric):
         return {}
-    near = reader.matrix(run, metric, first=max(0, step - _BEFORE), last=step)
-    matrix = near if near.steps.size and near.present[:, -1].any() else reader.matrix(run, metric)
+    first = max(0, step - _BEFORE)
+    near = reader.matrix(run, metric, first=first, last=step)
+    is_near = bool(near.steps.size) and bool(near.present[:, -1].any())
+    matrix = near if is_near else reader.matrix(run, metric)
     if not matrix.steps.size:
         return {}
     column = max(0, int(np.searchsorted(matrix.steps, step, side="right")) - 1)
-    values = deviation(matrix)[:, column] if deviations else _extremes(matrix, column)
+    if deviations:
+        span = {"first": first, "last": step} if is_near else {}
+        values = deviation(at_equal_size(reader, run, matrix, **span))[:, column]
+    else:
+        values = _extremes(matrix, column)
     found = np.isfinite(values) | (matrix.non_finite[:, column] > 0)
     values = np.where(matrix.non_finite[:, column] > 0, np.nan, values)
     return {site: float(value) for site, value, is_there in zip(matrix.sites, values, found, strict=True) if is_there}

@@ -56,6 +56,7 @@ def test_a_place_is_called_by_its_last_part():
     assert short_location("memory:") == "memory:"
 
 
-def test_long_sites_keep_their_end():
+def test_long_sites_keep_their_first_part_and_their_end():
+    assert short_site("decoder.layers.11.self_attn.q_proj.weight", 28) == "decoder.…_attn.q_proj.weight"
     assert short_site("decoder.11.attn.q_proj", 10) == "…tn.q_proj"
     assert short_site("head", 10) == "head"

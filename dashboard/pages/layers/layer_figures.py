@@ -18,10 +18,10 @@ from ...theme import Palette, faint, template
 
 
 def matching_rows(heat: HeatmapData, globs: str) -> list[int]:
-    """Return the rows whose site matches one of the globs, in model order.
+    """Return the rows whose site matches one of the globs or contains one of the words, in model order.
 
     Args:
-        globs: Separated by commas or blanks; empty matches every site.
+        globs: Separated by commas or blanks, words without `*`, `?` and `[` being parts of sites; empty matches all.
     """
     return [row for row, site in enumerate(heat.sites) if _matches(display_site(site), globs)]
 
@@ -44,7 +44,7 @@ def scores(heat: HeatmapData, deviations: NDArray[np.float64]) -> NDArray[np.flo
 
 def _matches(site: str, globs: str) -> bool:
     wanted = globs.replace(",", " ").split()
-    return not wanted or any(fnmatchcase(site, glob) for glob in wanted)
+    return not wanted or any(fnmatchcase(site, glob) if set("*?[") & set(glob) else glob in site for glob in wanted)
 
 
 def with_rows(heat: HeatmapData, rows: Sequence[int]) -> HeatmapData:

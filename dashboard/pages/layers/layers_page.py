@@ -5,6 +5,7 @@ from typing import Final, cast
 
 import dash
 import dash_mantine_components as dmc
+import plotly.graph_objects as go
 from dash import ClientsideFunction, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
@@ -15,7 +16,7 @@ from ...components.form_controls import choose, labelled, switch, with_chosen
 from ...components.page_parts import empty_state, graph, panel
 from ...components.run_header import run_header, run_picker, run_status
 from ...components.shell import ShellIds
-from ...figures.heatmap_figure import NamedHeatmap, View, heat_stack
+from ...figures.heatmap_figure import HeatmapData, NamedHeatmap, View, heat_stack
 from ...formatting import count
 from ...headline import default_maps
 from ...page_callbacks import METRIC, connect_polling, control_keys, follow_run, keep_address, polling_parts
@@ -24,6 +25,7 @@ from ...queries.reader import Reader
 from ...run_figures import missing_metric, run_heatmap_data
 from ...theme import palette_of
 from .layer_figures import matching_rows, most_unusual_first, small_multiples, with_rows
+from .row_groups import MOST_ROWS, folded, groups_of
 
 
 class LayersIds:
@@ -39,6 +41,8 @@ class LayersIds:
     form: Final = "layers-form"
     scale: Final = "layers-scale"
     glob: Final = "layers-glob"
+    rows: Final = "layers-rows"
+    opened: Final = "layers-open"
     span: Final = "layers-span"
     figure: Final = "layers-picture"
     name: Final = "layers-name"
@@ -50,6 +54,8 @@ ORDER = QueryKey("order", "model", ("model", "score"))
 FORM = QueryKey("form", "map", ("map", "small"))
 GLOB = QueryKey("sites")
 SCALE = QueryKey("scale", "linear", ("linear", "log"))
+ROWS = QueryKey("rows", "groups", ("groups", "all"))
+OPEN = QueryKey("open")
 _CONTROLS: Final = (
     (LayersIds.metric, "value", METRIC),
     (LayersIds.view, "value", VIEW),
@@ -57,6 +63,8 @@ _CONTROLS: Final = (
     (LayersIds.form, "value", FORM),
     (LayersIds.scale, "value", SCALE),
     (LayersIds.glob, "value", GLOB),
+    (LayersIds.rows, "value", ROWS),
+    (LayersIds.opened, "value", OPEN),
     (LayersIds.span, "data", SPAN),
 )
 
@@ -69,12 +77,15 @@ def connect(app: dash.Dash, reader: Reader) -> None:
         Output(LayersIds.figure, "style"),
         Output(LayersIds.note, "children"),
         Output(LayersIds.metric, "data"),
+        Output(LayersIds.opened, "data"),
         Input(LayersIds.metric, "value"),
         Input(LayersIds.view, "value"),
         Input(LayersIds.order, "value"),
         Input(LayersIds.form, "value"),
         Input(LayersIds.scale, "value"),
         Input(LayersIds.glob, "value"),
+        Input(LayersIds.rows, "value"),
+        Input(LayersIds.opened, "value"),
         Input(LayersIds.span, "data"),
         Input(LayersIds.version, "data"),
         State(ShellIds.scheme, "data"),
@@ -87,6 +98,8 @@ def connect(app: dash.Dash, reader: Reader) -> None:
         form: str,
         scale: str,
         globs: str | None,
+        how: str,
+        opened: list[str] | None,
         span: str | None,
         _: object,
         scheme: str | None,
@@ -94,26 +107,52 @@ def connect(app: dash.Dash, reader: Reader) -> None:
     ) -> tuple[object, ...]:
         metrics = list(reader.metrics(run))
         if note := missing_metric(reader, run, metric or ""):
-            return no_update, {"display": "none"}, empty_state(*note), metrics
+            return no_update, {"display": "none"}, empty_state(*note), metrics, no_update
         palette, steps = palette_of(scheme), span_of(span)
         matrix, heat = run_heatmap_data(reader, run, str(metric), cast("View", view), span=steps)
         rows = matching_rows(heat, globs or "")
+        if not rows:
+            return no_update, {"display": "none"}, _none_matches(globs or ""), metrics, no_update
         if order == "score":
             rows = most_unusual_first(rows, heat, deviation(matrix))
-        if not rows:
-            return no_update, {"display": "none"}, _none_matches(globs or ""), metrics
-        shown = with_rows(heat, rows)
         if form == "small":
+            shown = with_rows(heat, rows)
             figure = small_multiples(str(metric), shown, palette, log=scale == "log", span=steps)
-        else:
-            figure = heat_stack([NamedHeatmap(str(metric), shown)], palette, span=steps)
-        words = f"{count(len(rows), 'site')} of {len(heat.sites):,}"
-        return figure, {"height": f"{figure.layout.height}px"}, html.P(words, className="muted"), metrics
+            return figure, _tall(figure), _counted(len(rows), len(rows), heat), metrics, []
+        shown, labels, groups = _readable(with_rows(heat, rows), how, order, opened or [])
+        figure = heat_stack([NamedHeatmap(str(metric), shown, labels)], palette, span=steps)
+        return figure, _tall(figure), _counted(len(shown.sites), len(rows), heat), metrics, groups
 
     connect_polling(app, reader, tick=LayersIds.tick, version=LayersIds.version, run=LayersIds.run)
     keep_address(app, LayersIds.keys, _CONTROLS)
     follow_run(app, LayersIds.run)
     _connect_browser(app)
+
+
+def _readable(
+    heat: HeatmapData, how: str, order: str, opened: list[str]
+) -> tuple[HeatmapData, dict[str, str], list[str]]:
+    """Return the map with as many rows as can be read, the closed groups by their labels, and all groups.
+
+    In the order of the model rows are grouped; of the most unusual ones the first are shown.
+    """
+    if how == "all":
+        return heat, {}, []
+    if order == "score":
+        return with_rows(heat, range(min(MOST_ROWS, len(heat.sites)))), {}, []
+    groups = groups_of(heat.sites)
+    names = [group.name for group in groups if len(group.rows) > 1]
+    return (*folded(heat, groups, opened), names)
+
+
+def _tall(figure: go.Figure) -> dict[str, str]:
+    return {"height": f"{figure.layout.height}px"}
+
+
+def _counted(shown: int, matching: int, heat: HeatmapData) -> html.P:
+    words = f"{count(matching, 'site')} of {len(heat.sites):,}"
+    words += f" in {count(shown, 'row')}" if shown != matching else ""
+    return html.P(words, className="muted")
 
 
 def _connect_browser(app: dash.Dash) -> None:
@@ -123,6 +162,14 @@ def _connect_browser(app: dash.Dash) -> None:
         Input(LayersIds.figure, "clickData"),
         State(LayersIds.name, "data"),
         State(LayersIds.run, "value"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("mindscope", "openGroup"),
+        Output(LayersIds.opened, "value"),
+        Input(LayersIds.figure, "clickData"),
+        State(LayersIds.name, "data"),
+        State(LayersIds.opened, "value"),
         prevent_initial_call=True,
     )
     app.clientside_callback(
@@ -136,7 +183,9 @@ def _connect_browser(app: dash.Dash) -> None:
 
 def _none_matches(globs: str) -> Component:
     return empty_state(
-        "No site matches", f"No site of this metric matches `{globs}`.", "Use a glob such as `decoder.*.attn.*`."
+        "No site matches",
+        f"No site of this metric matches `{globs}`.",
+        "Use a part of a site such as `attn`, or a glob such as `decoder.*.attn.*`.",
     )
 
 
@@ -144,15 +193,31 @@ def _controls(reader: Reader, run: Run, here: PageAddress, metric: str) -> list[
     sites = dmc.TextInput(
         id=LayersIds.glob,
         value=GLOB.of(here),
-        placeholder="decoder.*.attn.*",
+        placeholder="attn or decoder.*.attn.*",
         size="xs",
-        w=170,
+        w=190,
         debounce=300,
-        **{"aria-label": "Sites, as globs"},
+        **{"aria-label": "Sites, as words or globs"},
+    )
+    chosen = [name for name in OPEN.of(here).split(",") if name]
+    opened = dmc.MultiSelect(
+        id=LayersIds.opened,
+        data=chosen,
+        value=chosen,
+        placeholder="" if chosen else "open groups",
+        searchable=True,
+        clearable=True,
+        limit=300,
+        size="xs",
+        miw=120,
+        maw=420,
+        **{"aria-label": "Groups of rows that are open"},
     )
     return [
         choose(LayersIds.metric, "Metric", with_chosen(reader.metrics(run.id), metric), metric or None, 230),
         sites,
+        labelled("rows", switch(LayersIds.rows, "Rows", ROWS.words, ROWS.of(here))),
+        opened,
         labelled("order", switch(LayersIds.order, "Order", ORDER.words, ORDER.of(here))),
         labelled("as", switch(LayersIds.form, "Form", FORM.words, FORM.of(here))),
         labelled("colours", switch(LayersIds.view, "Colours show", VIEW.words, VIEW.of(here))),
@@ -160,7 +225,7 @@ def _controls(reader: Reader, run: Run, here: PageAddress, metric: str) -> list[
     ]
 
 
-@page("layers", title="Layers", icon="layers", connect=connect, keys=(VIEW, ORDER, FORM, SCALE, GLOB, SPAN))
+@page("layers", title="Layers", icon="layers", connect=connect, keys=(VIEW, ORDER, FORM, SCALE, GLOB, ROWS, OPEN, SPAN))
 def layout(reader: Reader, address: PageAddress) -> Component:
     """Lay out the layers of one run."""
     run = reader.find(address.run)

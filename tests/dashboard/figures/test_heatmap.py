@@ -1,5 +1,7 @@
 """The heat map: two views, non-finite cells, the frame around what is selected."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from mindscope.dashboard.figures.heatmap_figure import (
@@ -72,8 +74,8 @@ def test_counts_of_other_columns_are_not_mixed_in():
 
 
 def test_a_small_map_tells_the_range_of_each_cell_and_a_huge_one_stays_small():
-    small = drawn(heat_of(matrix_of(WIDE), "raw"), LIGHT)
-    assert np.shape(small.data[0].customdata) == (2, 3, 2)
+    small = drawn(heat_of(matrix_of(np.ones((2, 4))), "raw"), LIGHT)
+    assert np.shape(small.data[0].customdata) == (2, 4, 2)
     huge = drawn(heat_of(matrix_of(np.ones((1000, 150))), "raw"), LIGHT)
     assert huge.data[0].customdata is None
     assert len(huge.to_json()) < 2_000_000
@@ -86,3 +88,28 @@ def test_columns_before_a_stretch_of_steps_are_history_and_not_drawn():
     assert shown.steps.tolist() == [7, 8, 9]
     np.testing.assert_array_equal(shown.z, heat.z[:, 7:])
     assert np.isfinite(shown.z).all()
+
+
+def test_up_to_three_steps_are_points_in_the_order_of_the_rows():
+    (points,) = drawn(heat_of(matrix_of(WIDE), "raw")).data
+    assert (points.type, points.mode) == ("scatter", "markers")
+    assert list(points.y) == ["layer.0"] * 3 + ["layer.1"] * 3
+    np.testing.assert_allclose(points.marker.color, np.log10(WIDE).ravel(), rtol=1e-6)
+    axis = drawn(heat_of(matrix_of(WIDE), "raw")).layout.xaxis
+    assert (list(axis.tickvals), axis.range) == ([0, 1, 2], (-0.5, 2.5))
+
+
+def test_too_few_columns_for_a_history_show_their_values_and_say_so():
+    heat = heat_of(matrix_of(np.ones((2, 4))), "deviation")
+    assert not heat.diverging
+    assert heat.note == "values: deviations need 5 steps of history"
+
+
+def test_what_is_blank_is_explained():
+    assert heat_of(matrix_of(np.ones((2, 8))), "deviation").note == "blank: the first 5 columns are the history"
+    holes = matrix_of(np.ones((2, 8)))
+    holes = replace(holes, present=np.where(np.arange(8) == 6, 0, holes.present))
+    assert heat_of(holes, "raw").note == "blank: nothing recorded at step 6"
+    late = replace(holes, present=np.array([[1] * 8, [0] * 3 + [1] * 5]))
+    assert heat_of(late, "raw").note == "blank: 1 of 2 rows were not recorded at every step"
+    assert drawn(heat_of(late, "raw")).layout.annotations[0].text.count("blank: 1 of 2 rows") == 1

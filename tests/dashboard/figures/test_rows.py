@@ -33,7 +33,8 @@ def test_a_row_without_history_has_no_score():
 
 
 @pytest.mark.parametrize(
-    ("globs", "rows"), [("", [0, 1, 2]), ("layer.*", [0, 1, 2]), ("*.1 *.2", [1, 2]), ("*.0,nothing", [0]), ("1", [])]
+    ("globs", "rows"),
+    [("", [0, 1, 2]), ("layer.*", [0, 1, 2]), ("*.1 *.2", [1, 2]), ("*.0,nothing", [0]), ("1", [1]), ("none", [])],
 )
 def test_globs_choose_sites(globs, rows):
     assert matching_rows(HEAT, globs) == rows
