@@ -1,5 +1,6 @@
 """Predictions that provably do not change within a budget: a lower bound of robust accuracy."""
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +12,7 @@ from ...framework import Tensor
 from ...framework.nn import Cell
 from ...storage import Json, Outcome
 from ..array_api import Floats
-from ..errors import InvalidInput
+from ..errors import InvalidInput, InvalidModel
 from .interval import Interval, interval_bounds
 from .linear_bounds import bound_below, crown_bounds
 from .network_program import NetworkProgram, record
@@ -47,7 +48,7 @@ class Certificate:
 
 
 def certify(
-    model: Cell,
+    model: object,
     x: ArrayLike,
     y: ArrayLike,
     epsilons: float | Iterable[float],
@@ -59,8 +60,8 @@ def certify(
     """Compute margins that hold everywhere in the budgets, in float64.
 
     Args:
-        model: Engine cell in evaluation mode, of dense, convolution, batch normalization, relu and pooling layers in
-            any arrangement of one input, residual branches included.
+        model: Engine cell or torch module in evaluation mode, of dense, convolution, batch normalization, relu and
+            pooling layers in any arrangement of one input, residual branches included.
         x: `(n, ...)` inputs within `bounds`.
         y: `(n,)` integer labels.
         epsilons: Budgets, 0 or more.
@@ -70,13 +71,13 @@ def certify(
 
     Raises:
         InvalidInput: Inputs, labels, budgets or names are not valid.
-        InvalidModel: A primitive through which no bounds are known; the message names it.
+        InvalidModel: A primitive or module through which no bounds are known; the message names it.
     """
     inputs, labels, budgets = _check_arguments(x, y, epsilons, bounds)
     for name, value, known in (("norm", norm, ("linf", "l2")), ("method", method, ("ibp", "crown"))):
         if value not in known:
             raise InvalidInput(f"{name} expects one of {', '.join(known)}, got {value!r}")
-    program = record(model, inputs[0])
+    program = record(as_cell(model), inputs[0])
     classes = program.shape_of(len(program.steps))[-1]
     if labels.min() < 0 or labels.max() >= classes:
         raise InvalidInput(f"y expects classes 0 to {classes - 1}, got {labels.min()} to {labels.max()}")
@@ -92,8 +93,26 @@ def certify(
     return Certificate(budgets, margins, method, norm)
 
 
+def as_cell(model: object) -> Cell:
+    """Return the model as a cell of the engine: a torch module is translated, a cell is returned as it is.
+
+    Raises:
+        InvalidModel: It is neither, or the module has parts without bounds; the message names them.
+    """
+    if isinstance(model, Cell):
+        return model
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(model, torch.nn.Module):
+        from .torch_cell import TorchCell  # noqa: PLC0415  optional extra
+
+        return TorchCell(model)
+    raise InvalidModel(
+        f"certificates by bounds expect an engine Cell or a torch Module, got {type(model).__name__}; use smoothing"
+    )
+
+
 def certified_radius(
-    model: Cell,
+    model: object,
     x: ArrayLike,
     y: ArrayLike,
     *,
@@ -104,15 +123,13 @@ def certified_radius(
     tolerance: float = 1e-3,
 ) -> Floats:
     """Return `(n,)` proven budgets, found by halving an interval to `tolerance` of `most`; 0 where none is proven."""
-    inputs, labels = np.asarray(x, np.float64), np.asarray(y)
+    cell, inputs, labels = as_cell(model), np.asarray(x, np.float64), np.asarray(y)
     low, high = np.zeros(len(inputs)), np.full(len(inputs), float(most))
     for _ in range(max(1, int(np.ceil(-np.log2(tolerance))))):
         middle = (low + high) / 2
         proven = np.array(
             [
-                certify(
-                    model, inputs[i : i + 1], labels[i : i + 1], e, norm=norm, method=method, bounds=bounds
-                ).accuracy
+                certify(cell, inputs[i : i + 1], labels[i : i + 1], e, norm=norm, method=method, bounds=bounds).accuracy
                 for i, e in enumerate(middle)
             ]
         )[:, 0]

@@ -1,6 +1,6 @@
 """`mindscope armour certify`: lower bounds of robustness."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -40,7 +40,10 @@ def certify(
     model: ModelArgument,
     data: DataOption,
     method: Annotated[
-        str, typer.Option("--method", help="crown or ibp: bounds of an engine network; smoothing: any model, in L2.")
+        str,
+        typer.Option(
+            "--method", help="crown or ibp: bounds of a network of simple layers; smoothing: any model, in L2."
+        ),
     ] = "crown",
     norm: Annotated[str, typer.Option("--norm", help="Norm of the budgets: linf or l2; smoothing only l2.")] = "linf",
     epsilons: EpsilonsOption = _USUAL_EPSILONS,
@@ -75,6 +78,7 @@ def certify(
             )
             config |= {"norm": "l2", "sigma": sigma, "trials": trials, "alpha": alpha}
         else:
+            network = _bounded(network)
             with progress_bar(method) as report_progress:
                 for number, budget in enumerate(budgets):
                     outcomes += _certify_by_bounds(network, x, y, budget, bounds=box, method=method, norm=norm)
@@ -92,6 +96,18 @@ def certify(
     return INTERRUPTED if is_interrupted else 0
 
 
+def _bounded(network: object) -> object:
+    """Return the network in evaluation mode, in a form through which bounds are known."""
+    from ...armour.certificates.certify import as_cell
+    from ...framework.nn import Cell
+
+    if isinstance(network, Cell):
+        network.set_train(False)
+    elif hasattr(network, "eval"):
+        network.eval()
+    return as_cell(network)
+
+
 def _certify_by_bounds(
     network: object,
     x: "NDArray[np.generic]",
@@ -104,13 +120,9 @@ def _certify_by_bounds(
 ) -> "list[Outcome]":
     from ...armour.certificates import certify as proven
     from ...armour.certificates.certify import certificate_outcomes
-    from ...framework.nn import Cell
 
-    cell: Any = network
-    if isinstance(network, Cell):
-        cell = network.set_train(False)
     # The names are checked by the function itself, which lists the known ones.
-    return certificate_outcomes(proven(cell, x, y, budget, norm=norm, method=method, bounds=bounds))  # type: ignore[arg-type]
+    return certificate_outcomes(proven(network, x, y, budget, norm=norm, method=method, bounds=bounds))  # type: ignore[arg-type]
 
 
 def _certify_by_smoothing(

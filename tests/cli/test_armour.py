@@ -123,6 +123,36 @@ def test_certificates_are_stored_beside_attacks(
     assert "certified" in (tmp_path / "report.html").read_text()
 
 
+_TORCH = """
+import torch
+
+def net():
+    layer = torch.nn.Linear(4, 2)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[1.0, 1, -1, -1], [-1, -1, 1, 1]]))
+        layer.bias.zero_()
+    return torch.nn.Sequential(layer, torch.nn.Dropout())
+
+def smooth():
+    return torch.nn.Sequential(net(), torch.nn.Tanh())
+"""
+
+
+def test_torch_models_are_certified_by_bounds(command: Callable, attacked: list[object], tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    (tmp_path / "torch_model.py").write_text(_TORCH)
+    call = ["armour", "certify", f"{tmp_path / 'torch_model.py'}:net", *attacked[1:], "--epsilons", "1/10,0.3"]
+    told = command(*call, "--limit", 3, "--name", "proven")
+    assert told.out.splitlines() == [
+        "certified accuracy of 3 samples (linf, crown)", "0.1      1.000", "0.3      0.000",
+    ]  # fmt: skip
+    with open_store(str(tmp_path / "runs")) as store:
+        assert store.find_run("latest").name == "proven"
+    refused = command(*call[:2], f"{tmp_path / 'torch_model.py'}:smooth", *call[3:])
+    assert refused.code == 2
+    assert "no bounds are known for Tanh at '1'; certificates by bounds support Linear" in refused.err
+
+
 def test_metrics_of_a_model_and_of_its_defence_are_stored(
     command: Callable, attacked: list[object], tmp_path: Path
 ) -> None:

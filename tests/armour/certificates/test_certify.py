@@ -7,7 +7,7 @@ from mindscope.armour.certificates import certified_radius, certify
 from mindscope.framework import Key, Tensor, nn, ops
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from tests.armour.frameworks import engine, inputs, logits, torch_module
+from tests.armour.frameworks import engine, inputs, logits
 
 METHODS = ("ibp", "crown")
 
@@ -154,8 +154,8 @@ def test_accuracy_falls_with_the_budget():
 
 def test_what_cannot_be_certified_is_named():
     x, y = inputs(2), np.array([0, 1])
-    with pytest.raises(InvalidModel, match=r"expect an engine Cell, got Sequential"):
-        certify(torch_module(), x, y, 0.1)
+    with pytest.raises(InvalidModel, match=r"expect an engine Cell or a torch Module, got function"):
+        certify(logits, x, y, 0.1)
     with pytest.raises(InvalidModel, match="for the primitive 'tanh'"):
         certify(nn.SequentialCell(nn.Flatten(), nn.Tanh(), nn.Dense(12, 3)), x, y, 0.1)
     with pytest.raises(InvalidModel, match="in training mode; call set_train"):
