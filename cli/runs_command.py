@@ -11,7 +11,8 @@ import typer
 
 from .evaluation_verdict import evaluation_cell, evaluation_document, print_evaluation
 from .failures import STORE_UNREADABLE
-from .output import add_row, age, as_json, console, print_json, sparkline, table
+from .loss_lines import ends_in_json, print_loss
+from .output import add_row, age, as_json, console, print_json, table
 from .step_spans import Span, merged, steps_in_words
 from .store_options import (
     DEFAULT_STORE,
@@ -67,16 +68,21 @@ def runs(
     store = same_store or store
     with open_existing(store) as opened:
         found = opened.runs(limit=limit)
+        verdicts = [stored_verdict(opened, run) for run in found]
         steps = [] if as_document else [finished_steps(opened, run) for run in found]
         outcomes = {run.id: opened.outcomes(run.id) for run in found if run.kind == "evaluation"}
     if as_document:
-        listed = [{**as_json(run), **evaluation_document(outcomes.get(run.id, ()))} for run in found]
+        parts = [
+            verdict | evaluation_document(outcomes.get(run.id, ()))
+            for run, verdict in zip(found, verdicts, strict=True)
+        ]
+        listed = [{**as_json(run), **part} for run, part in zip(found, parts, strict=True)]
         print_json({"store": opened.url, "runs": listed})
         return 0
-    columns = ("id", "name", "state", "kind", "steps", "findings", "updated", "tags")
+    columns = ("id", "name", "state", "kind", "steps", "verdict", "findings", "updated", "tags")
     listing = table("", *columns, right=("steps", "findings"))
-    for run, count in zip(found, steps, strict=True):
-        facts = (run.id, run.name, _state(run), run.kind, str(count))
+    for run, count, verdict in zip(found, steps, verdicts, strict=True):
+        facts = (run.id, run.name, _state(run), run.kind, str(count), str(verdict.get("verdict_words", "")))
         findings = evaluation_cell(outcomes[run.id]) if run.id in outcomes else _worst(run)
         add_row(listing, *facts, findings, f"{age(run.updated_at)} ago", _tags(run))
     out = console()
@@ -99,7 +105,7 @@ def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_doc
         kind = kind_of_events(opened.events(found.id, kind="training_kind"))
         lost = sum(_numbers(_events(opened, found, "observations_lost"), "count"))
         damage = broken_files(opened.url, found.id)
-        verdict = stored_verdict(opened, found, findings, damage)
+        verdict = stored_verdict(opened, found, damage)
         if as_document:
             document = _document(opened, found, structure, loss, findings)
             print_json(
@@ -121,7 +127,7 @@ def show(run: RunArgument = "latest", store: StoreOption = DEFAULT_STORE, as_doc
         if stored := stored_size(opened.url, found, steps):
             out.print(f"  stored: {stored}", markup=False)
         for name in _learners(_events(opened, found, "learners")):
-            _print_loss(out, opened.series(found.id, "", f"scalar/{name}/loss", limit=400), f"loss of {name}")
+            print_loss(out, opened.series(found.id, "", f"scalar/{name}/loss", limit=400), f"loss of {name}")
         if kind.label:
             out.print(f"  kind: {kind.to_text()}", markup=False)
         if thinned is not None:
@@ -147,7 +153,7 @@ def _document(
         "modules": len(structure.modules),
         "optimizers": structure.optimizers,
         "metrics": store.metrics(run.id),
-        "loss": {"steps": loss.steps.tolist(), "values": loss.values.tolist()},
+        "loss": {"steps": loss.steps.tolist(), "values": loss.values.tolist(), **ends_in_json(loss)},
         "findings": findings,
     }
 
@@ -179,13 +185,7 @@ def _print_head(out: "Console", run: "Run", loss: "Series", steps: int) -> None:
         out.print(f"  tags: {_tags(run)}", markup=False)
     if run.remark:
         out.print(f"  remark: {run.remark}", markup=False)
-    _print_loss(out, loss, "loss")
-
-
-def _print_loss(out: "Console", loss: "Series", words: str) -> None:
-    if len(loss.values):
-        line = f"  {words}  {sparkline(loss.values.tolist())}  {loss.values[0]:.4g} → {loss.values[-1]:.4g}"
-        out.print(line, markup=False)
+    print_loss(out, loss, "loss")
 
 
 def _learners(events: "Iterable[Event]") -> list[str]:

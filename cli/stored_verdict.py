@@ -7,22 +7,25 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from ..storage import Finding, Run, Store
+    from ..storage import Run, Store
 
 
-def stored_verdict(
-    store: "Store", run: "Run", findings: "Sequence[Finding]", damage: "Sequence[str]"
-) -> dict[str, object]:
-    """Return the verdict of the stored findings, for programs and for people; nothing for what is no training."""
-    from ..insight import judge, stored_facts
+def stored_verdict(store: "Store", run: "Run", damage: "Sequence[str]" = ()) -> dict[str, object]:
+    """Return the verdict and the first cause of a stored run, as `diagnose` words it; nothing for an evaluation."""
+    from ..insight import stored_verdict as verdict_of
+    from ..storage import StoreDamaged
 
     told: dict[str, object] = {"damage": list(damage)} if damage else {}
-    if run.kind != "training":
+    if run.kind == "evaluation":
         return told
-    judged = judge(findings, stored_facts(store, run.id))
-    if damage and judged.verdict != "unhealthy":
-        return {"verdict": "undetermined", "verdict_words": "undetermined", **told}
-    return {"verdict": judged.verdict, "verdict_words": judged.words, **told}
+    try:
+        found = verdict_of(store, run)
+    except StoreDamaged as error:
+        return {"verdict": "undetermined", "verdict_words": "undetermined", "first_cause": "", "damage": [str(error)]}
+    cause = next((root.cause for root in found.root_causes), "")
+    if damage and found.verdict != "unhealthy":
+        return {"verdict": "undetermined", "verdict_words": "undetermined", "first_cause": cause, **told}
+    return {"verdict": found.verdict, "verdict_words": found.verdict_words, "first_cause": cause, **told}
 
 
 def print_verdict(out: "Console", run: "Run", verdict: "Mapping[str, object]") -> None:

@@ -54,12 +54,15 @@ def import_(
     store: StoreOption = DEFAULT_STORE,
     as_document: JsonOption = False,
 ) -> int:
-    """Import runs of another tool into a store, which is created if missing."""
+    """Import runs of another tool into a store, which is created if missing, and store what the rules find in them."""
+    from ..insight import diagnose
     from ..probe.exchange import import_runs
     from ..storage import open_store
 
     with open_store(store) as opened:
         found = import_runs(opened, Path(path), form=form, name=name)
+        for run, _ in found:
+            diagnose(opened, run.id, write=True)
     for _, notes in found:
         for note in notes:
             print(f"mindscope: {note}", file=sys.stderr)

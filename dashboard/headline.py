@@ -1,13 +1,13 @@
 """The verdict on a run, and the default view of a page: the first anomaly, if any."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import numpy as np
 
-from ..insight import Judgement, RunFacts, deviation, judge, root_causes, stored_facts
-from ..storage import Finding, InvalidName, Run, Structure, metric_name, split_metric
+from ..insight import Diagnosis, Judgement, deviation, stored_diagnosis, stored_verdict
+from ..insight.verdict import matters
+from ..storage import Finding, InvalidName, Run, metric_name, split_metric
 from .address import PageAddress
 from .formatting import prose
 from .queries.reader import Reader
@@ -22,9 +22,10 @@ class Headline:
     """The state of a run in one line.
 
     Args:
+        verdict: In the words of the command line.
+        tone: The colour of the verdict; grey, `quiet`, unless the run is known to be healthy or unhealthy.
         first: The first root cause; None without findings.
-        clean_until: The last step before it, -1 if it was there from the start.
-        tone: The colour of the verdict.
+        clean_until: The last step before the earliest finding, -1 if it was there from the start.
         judgement: The verdict as the command line has it, with its reasons and questions.
     """
 
@@ -37,32 +38,25 @@ class Headline:
 
 def headline_of(reader: Reader, run: Run) -> Headline:
     """Return the headline of a recorded run."""
-    facts = reader.cached(run.id, "facts", lambda store: stored_facts(store, run.id))
-    return headline(run, reader.findings(run.id), lambda: reader.structure(run.id), facts)
+    return headline(reader.cached(run.id, ("verdict", run.state), lambda store: stored_verdict(store, run)))
 
 
-def headline(
-    run: Run,
-    findings: Sequence[Finding],
-    structure: Callable[[], Structure] | None = None,
-    facts: RunFacts | None = None,
-) -> Headline:
-    """Return the headline of a run from its findings.
+def diagnosis_of(reader: Reader, run: Run) -> Diagnosis:
+    """Return all that the command line tells of the run."""
+    return reader.cached(run.id, ("diagnosis", run.state), lambda store: stored_diagnosis(store, run))
 
-    Args:
-        structure: Returns the model's structure, whose data flow separates a root cause from its consequences.
-        facts: What is known beside the findings; without them only findings and the run's state speak.
+
+def headline(found: Diagnosis) -> Headline:
+    """Return the headline of a run from its diagnosis.
+
+    It is clean until its earliest finding, which need not be the root cause: facts are named before what is likely.
     """
-    judged = judge(findings, replace(facts or RunFacts(), state=run.state, last_step=run.last_step, run=run.id))
-    roots = root_causes(findings, structure() if structure and len(findings) > 1 else None)
-    if roots and judged.verdict == "unhealthy":
-        first = roots[0]
-        is_error = any(finding.severity == "error" for finding in findings)
-        return Headline("Unhealthy", "bad" if is_error else "watch", first, first.first_step - 1, judged)
-    tone: Tone = "good" if judged.words == "healthy" else "quiet"
-    if run.state in ("failed", "crashed"):
-        tone = "watch"
-    return Headline(judged.words.capitalize(), tone, None, run.last_step, judged)
+    words, judged = found.verdict_words.capitalize(), found.judgement
+    if found.root_causes and found.verdict == "unhealthy":
+        is_error = any(finding.severity == "error" for finding in found.findings)
+        earliest = min(finding.first_step for finding in found.findings if matters(finding))
+        return Headline(words, "bad" if is_error else "watch", found.root_causes[0], earliest - 1, judged)
+    return Headline(words, "good" if found.verdict_words == "healthy" else "quiet", None, found.last_step, judged)
 
 
 #: The three default maps, each with its substitutes if it was not recorded.

@@ -7,9 +7,10 @@ import plotly.graph_objects as go
 
 from ..storage import InvalidName, Matrix, nearest, split_metric
 from .address import Span
-from .figures.curve_figure import curve_figure, flags_of, points_of
+from .figures.curve_figure import LINE_TRACE, Points, curve_figure, flags_of, points_of
 from .figures.heatmap_figure import HeatmapData, NamedHeatmap, View, from_step, heat_of, heat_stack, with_elements
 from .queries.reader import Reader
+from .queries.result_queries import learner_scalars
 from .queries.tensor_queries import element_counts
 from .queries.tensor_sizes import at_equal_size
 from .theme import Palette
@@ -27,10 +28,11 @@ def curve_name(scalar: str, scale: str, span: Span | None = None) -> str:
 def run_curve_figure(
     reader: Reader, run: str, scalar: str, scale: str, palette: Palette, span: Span | None = None
 ) -> go.Figure:
-    """Draw the scalar over the steps with the run's findings on it."""
+    """Draw the scalar over the steps with the run's findings on it; of several learners the loss of each."""
     first, last = span or (None, None)
-    series = reader.scalar(run, scalar, first=first, last=last)
-    is_log = scale == "log"
+    learners = learner_scalars(reader, run) if scalar == "loss" else ()
+    curves = [reader.scalar(run, name, first=first, last=last) for name in learners or (scalar,)]
+    series, is_log = curves[0], scale == "log"
     figure = curve_figure(
         points_of(series.steps, series.values, log=is_log),
         palette,
@@ -39,6 +41,8 @@ def run_curve_figure(
         log=is_log,
         span=span,
     )
+    if learners:
+        _name(figure, learners, [points_of(item.steps, item.values, log=is_log) for item in curves], palette)
     if not series.total and span is None:
         _say(
             figure,
@@ -46,6 +50,18 @@ def run_curve_figure(
             palette,
         )
     return figure
+
+
+def _name(figure: go.Figure, learners: Sequence[str], curves: Sequence[Points], palette: Palette) -> None:
+    """Draw the curves of the other learners beside that of the first, each under the learner's name."""
+    names = [name.removesuffix("/loss") for name in learners]
+    figure.update_traces(showlegend=False)
+    figure.data[LINE_TRACE].update(name=names[0], showlegend=True)
+    for at, (name, points) in enumerate(zip(names, curves, strict=True)):
+        if at:
+            color = palette.lines[at % len(palette.lines)]
+            figure.add_scatter(x=points.x, y=points.y, mode="lines", name=name, line={"width": 1.8, "color": color})
+    figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
 
 
 def run_heatmap_figure(

@@ -8,6 +8,7 @@ from .recording import Recording
 from .root_causes import root_causes
 from .rule import Rule, find_rule, rule
 from .rules import RULES
+from .stored_diagnosis import stored_diagnosis, stored_verdict
 from .verdict import Judgement, RunFacts, Verdict, judge, stored_facts
 
 __all__ = [
@@ -32,5 +33,7 @@ __all__ = [
     "render_text",
     "root_causes",
     "rule",
+    "stored_diagnosis",
     "stored_facts",
+    "stored_verdict",
 ]

@@ -1,7 +1,7 @@
 """Diagnosis of a run: live, as a listener of its writer, and offline, from the store."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Literal
@@ -100,13 +100,15 @@ def diagnose(store: Store, run: str, *, write: bool = False, on_damage: Literal[
             last_step = _replay(store, found.id, rank, engine)
             _show_hangs(store, found, rank, engine, last_step)
             if found.state in ("failed", "crashed"):
-                _show_end(store, found, rank, engine)
+                show_end(store, found, rank, engine)
+    muted: frozenset[tuple[str, str]] = frozenset()
     with _read_or_told(damage, on_damage, "the run"):
         if found.state in ("failed", "crashed") and len(found.ranks) > 1:
-            _show_hang_at_end(store, found, engines)
+            show_hang_at_end(store, found, engines)
         thinned = thinning_of(store, found.id, found.ranks)
+        muted = frozenset(store.muted(found.id))
     diagnosis = replace(
-        _conclude(found.id, found.state, engines),
+        _conclude(found.id, found.state, engines, muted),
         error=found.error,
         last_step=found.last_step,
         ranks=found.ranks,
@@ -114,8 +116,8 @@ def diagnose(store: Store, run: str, *, write: bool = False, on_damage: Literal[
     )
     if damage := [*(store.damage if on_damage == "log" else ()), *damage]:
         diagnosis = _of_a_damaged_run(diagnosis, damage)
-    if write and diagnosis.findings:
-        store.write_findings(found.id, diagnosis.findings)
+    if write and (every := _findings(engines)):
+        store.write_findings(found.id, sorted(every, key=appearance))
     return diagnosis
 
 
@@ -168,7 +170,7 @@ def _show_hangs(store: Store, run: Run, rank: int, engine: Engine, last_step: in
             engine.observe(StepRecord(max(event.step for event in events), run.updated_at, events=events))
 
 
-def _show_hang_at_end(store: Store, run: Run, engines: Sequence[Engine]) -> None:
+def show_hang_at_end(store: Store, run: Run, engines: Sequence[Engine]) -> None:
     """Show the first engine the hang that the ranks' last words tell, where none lived long enough to report it."""
     if any(finding.cause == "hang" and finding.severity != "info" for engine in engines for finding in engine.findings):
         return
@@ -178,7 +180,7 @@ def _show_hang_at_end(store: Store, run: Run, engines: Sequence[Engine]) -> None
         engines[0].observe(StepRecord(step, run.updated_at, events=(Event("hang", step, data=report.data()),)))
 
 
-def _show_end(store: Store, run: Run, rank: int, engine: Engine) -> None:
+def show_end(store: Store, run: Run, rank: int, engine: Engine) -> None:
     """Show the engine what ended the run, where no record carries it."""
     ends = store.events(run.id, rank=rank, kind="exception")
     carried = [event for record in store.replay(run.id, rank=rank, limit=2) for event in record.events]
@@ -189,7 +191,13 @@ def _show_end(store: Store, run: Run, rank: int, engine: Engine) -> None:
         engine.observe(StepRecord(last, run.updated_at, events=events))
 
 
-def _conclude(run: str, state: RunState, engines: list[Engine]) -> Diagnosis:
+def _findings(engines: Sequence[Engine], muted: Collection[tuple[str, str]] = ()) -> list[Finding]:
+    """Return the findings of all ranks without those that a person has muted by rule and site."""
+    every = (finding for engine in engines for finding in engine.findings)
+    return [finding for finding in every if (finding.rule, finding.site) not in muted]
+
+
+def _conclude(run: str, state: RunState, engines: list[Engine], muted: Collection[tuple[str, str]] = ()) -> Diagnosis:
     reasons: dict[str, str] = {}
     for engine in engines:
         reasons.update(engine.not_run())
@@ -207,7 +215,7 @@ def _conclude(run: str, state: RunState, engines: list[Engine]) -> Diagnosis:
             changes=changes,
             kind=engines[0].kind if engines else TrainingKind(),
         ),
-        [finding for engine in engines for finding in engine.findings],
+        _findings(engines, muted),
         reasons,
         engines[0].structure if engines else None,
         engines[0].facts if engines else RunFacts(),

@@ -138,12 +138,12 @@ _COUNT = 1e7
 def render_text(diagnosis: Diagnosis) -> str:
     """Return the diagnosis for a terminal, root causes first, without markup."""
     lines = [f"{diagnosis.run}: {diagnosis.verdict_words} - {_meaning(diagnosis)}"]
-    lines += _beside(diagnosis)
+    lines += beside(diagnosis)
     for number, (finding, account) in enumerate(zip(diagnosis.root_causes, diagnosis.accounts(), strict=True), 1):
         lines += ["", f"{number}. {_headline(finding, diagnosis)}", f"   {finding.explanation}"]
         lines += [f"   what to do: {finding.advice}", f"   evidence: {_evidence(finding)}"]
-        lines += [f"   {name}: {words}" for name, words in _account(account, finding, diagnosis)]
-    for title, words in _rest(diagnosis):
+        lines += [f"   {name}: {words}" for name, words in account_lines(account, finding, diagnosis)]
+    for title, words in sections(diagnosis):
         lines += ["", f"{title}:", *(f"   {word}" for word in words)]
     return "\n".join(lines)
 
@@ -151,15 +151,15 @@ def render_text(diagnosis: Diagnosis) -> str:
 def render_markdown(diagnosis: Diagnosis) -> str:
     """Return the diagnosis as a Markdown section."""
     lines = [f"## {diagnosis.run}: {diagnosis.verdict_words}", "", f"{_meaning(diagnosis).capitalize()}."]
-    for line in _beside(diagnosis):
+    for line in beside(diagnosis):
         lines += ["", line]
     for number, (finding, account) in enumerate(zip(diagnosis.root_causes, diagnosis.accounts(), strict=True), 1):
         lines += ["", f"### {number}. {_headline(finding, diagnosis)}", "", f"{finding.explanation}.", ""]
         lines += [f"**What to do:** {finding.advice}.", "", "| evidence | value |", "|---|---|"]
         lines += [f"| {name} | {_number(value)} |" for name, value in finding.evidence.items()]
-        account_lines = _account(account, finding, diagnosis)
-        lines += [line for name, words in account_lines for line in ("", f"{name.capitalize()}: {words}.")]
-    for title, items in _rest(diagnosis):
+        behind = account_lines(account, finding, diagnosis)
+        lines += [line for name, words in behind for line in ("", f"{name.capitalize()}: {words}.")]
+    for title, items in sections(diagnosis):
         lines += ["", f"### {title.capitalize()}", "", *(f"- {item}" for item in items)]
     return "\n".join(lines)
 
@@ -172,7 +172,7 @@ def _meaning(diagnosis: Diagnosis) -> str:
     return _MEANING[diagnosis.verdict_words]
 
 
-def _beside(diagnosis: Diagnosis) -> list[str]:
+def beside(diagnosis: Diagnosis) -> list[str]:
     """Return what is damaged, how the run ended, its kind, and what a budget left out, as far as there is any of it."""
     thinned = "" if diagnosis.thinned is None else f"schedule: {diagnosis.thinned.to_text()}"
     kind = f"kind: {diagnosis.kind.to_text()}" if diagnosis.kind.label else ""
@@ -222,7 +222,8 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if is_count else f"{value:.4g}"
 
 
-def _account(account: Account, finding: Finding, diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+def account_lines(account: Account, finding: Finding, diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    """Yield titles and words of what stands behind a root cause: what followed, how sure it is, where to look."""
     beside = (
         ("the same at", _some(account.also)),
         ("the same on ranks", _some(map(str, account.ranks))),
@@ -266,7 +267,7 @@ def _certainty(account: Account, finding: Finding) -> str:
     return f"{sure}{record_in_words(finding.rule, account.right, account.named)}"
 
 
-def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, list[str]]]:
+def sections(diagnosis: Diagnosis) -> Iterator[tuple[str, list[str]]]:
     """Yield what stands behind the verdict, the questions, the findings that are not folded under a root cause, by
     severity, and the rules that could not run."""
     judgement = diagnosis.judgement

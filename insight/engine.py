@@ -21,6 +21,7 @@ from .root_causes import appearance, is_superfluous
 from .rule import NEW_STRUCTURE, Rule
 from .rule_faults import RuleFaults
 from .rule_scheduler import RecordKind, RuleCall, RuleScheduler
+from .silent_rules import not_run, run
 from .verdict import RunFacts
 from .watchpoints import PREFIX, rules_with
 
@@ -207,25 +208,12 @@ class Engine:
 
     def run(self) -> tuple[str, ...]:
         """Return the rules that have seen all they need often enough, so that their silence means something."""
-        seen = self._seen()
-        return tuple(
-            rule.name for rule in self._rules.values() if all(seen.get(need, 0) >= rule.warm_up for need in rule.needs)
-        )
+        return run(self._rules.values(), self._seen())
 
     def not_run(self) -> dict[str, str]:
         """Return why the silence of each other rule means nothing."""
         reasons = {event.site: str(event.data["error"]) for event in self._faults.events}
-        seen = self._seen()
-        for rule in self._rules.values():
-            missing = [need for need in rule.needs if need not in seen]
-            short = [need for need in rule.needs if 0 < seen.get(need, 0) < rule.warm_up]
-            if missing and rule.is_optional:
-                continue
-            if missing:
-                reasons[rule.name] = f"{' and '.join(missing)} {'was' if len(missing) == 1 else 'were'} never recorded"
-            elif short:
-                reasons[rule.name] = f"{short[0]} was recorded {seen[short[0]]} times, {rule.warm_up} are needed"
-        return dict(sorted(reasons.items()))
+        return dict(sorted({**reasons, **not_run(self._rules.values(), self._seen())}.items()))
 
     def _watch(self, config: Mapping[str, Json]) -> None:
         """Take the watchpoints that a person set during the training; unchanged ones keep their states."""

@@ -14,7 +14,7 @@ from .event_fields import number, words
 from .root_causes import JUST_BEFORE, NON_FINITE
 from .running_statistics import Mask
 
-__all__ = ["Change", "Changes", "change_at"]
+__all__ = ["Batches", "Change", "Changes", "change_at"]
 
 #: Causes that begin in one moment, so that a single batch may matter.
 _OF_A_MOMENT: Final = NON_FINITE | {

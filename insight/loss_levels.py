@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from ..storage import ROOT_SITE, Store
+from ..storage import ROOT_SITE, Series, Store
 
 #: The evidence that only a finding of a loss without a floor has: its level when half of the steps had been made.
 HALFWAY: Final = "halfway"
@@ -58,6 +58,36 @@ class LossLevels:
         count = len(self._judged)
         usual = f", with a median of {level} in the last {count} records" * (newest != level)
         return f"from {self.first:.4g} to {newest}{usual}"
+
+
+@dataclass(frozen=True, slots=True)
+class LossEnds:
+    """The first, last and lowest value of a stored scalar, exactly as they were recorded.
+
+    Args:
+        first: As `last`, NaN and infinities included; NaN without any value, which `count` tells apart.
+        best: The lowest finite value; NaN without any.
+        best_step: The first step that had it; -1 without any.
+        count: How many values are stored.
+    """
+
+    first: float = nan
+    last: float = nan
+    best: float = nan
+    best_step: int = -1
+    count: int = 0
+
+
+def ends_of(series: Series) -> LossEnds:
+    """Return the ends of a series, thinned or not: a thinned one keeps its ends and extremes."""
+    if not len(series.values):
+        return LossEnds()
+    values = np.where(np.isfinite(series.values), series.values, np.inf)
+    at = int(values.argmin())
+    first, last = float(series.values[0]), float(series.values[-1])
+    if values[at] == np.inf:
+        return LossEnds(first, last, count=series.total)
+    return LossEnds(first, last, float(values[at]), int(series.steps[at]), series.total)
 
 
 def stored_levels(store: Store, run: str, metric: str, *, rank: int | None = None) -> LossLevels:

@@ -30,6 +30,8 @@ BESIDE: Final = frozenset({"dataloader_bound", "monitor_fault", "watchpoint"})
 _LEARNED: Final = 0.9
 #: Confidence of a notice below which it is a withdrawn finding, and not a question.
 _ASKED: Final = 0.3
+#: Records after which no rule needs more.
+_ENOUGH_RECORDS: Final = max(rule.warm_up for rule in RULES.values())
 #: One series of each subject that an essential rule needs, by which its records are counted.
 _COUNTED: Final = {"update": "update/l2_norm", "gradient": "gradient/l2_norm"}
 #: How claims about inputs end that are answers: models of language take them beside the text and return their loss.
@@ -161,6 +163,8 @@ def judge(findings: Iterable[Finding], facts: RunFacts) -> Judgement:
     found = tuple(findings)
     questions = tuple(finding for finding in found if is_question(finding))
     judged = replace(_judged(found, facts), questions=questions)
+    unseen = [f"how {networks} learned, which was trained behind the recorded model" for networks in facts.unseen]
+    judged = replace(judged, not_checked=tuple(dict.fromkeys((*unseen, *judged.not_checked)))[:_LISTED])
     return replace(judged, next_command=_next_command(judged, facts))
 
 
@@ -191,7 +195,7 @@ def _judged(findings: tuple[Finding, ...], facts: RunFacts) -> Judgement:
     doubts = (_MEMORISED,) if not facts.has_validation and any(map(_was_doubted, findings)) else ()
     is_whole = not facts.unseen and not any(check.outcome == "broken" for check in facts.checks.values())
     words: Words = "healthy" if learned and is_whole and not doubts else "no fault found"
-    return Judgement("healthy", words, reasons, (*doubts, *_not_checked(facts, learned))[:_LISTED])
+    return Judgement("healthy", words, reasons, (*doubts, *_not_checked(facts, learned)))
 
 
 def _was_doubted(finding: Finding) -> bool:
@@ -230,7 +234,7 @@ def _learned(facts: RunFacts) -> str:
 
 
 def _not_checked(facts: RunFacts, learned: str) -> tuple[str, ...]:
-    missing = [f"how {networks} learned, which was trained behind the recorded model" for networks in facts.unseen]
+    missing = []
     if not learned:
         missing.append(_against_guessing(facts))
     if not facts.has_validation:
@@ -242,7 +246,7 @@ def _not_checked(facts: RunFacts, learned: str) -> tuple[str, ...]:
         missing.append("what the output depends on, and what the loss reaches")
     undecided = [check for check in facts.checks.values() if check.outcome != "held"]
     missing += [f"{check.claim}{f': {check.counterexample}' * bool(check.counterexample)}" for check in undecided]
-    return tuple(dict.fromkeys(missing))[:_LISTED]
+    return tuple(missing)
 
 
 def _against_guessing(facts: RunFacts) -> str:
@@ -293,9 +297,22 @@ def _records(store: Store, run: str, names: tuple[str, ...], rank: int) -> dict[
         if metric not in names:
             continue
         sites = [item.site for item in store.structure(run, rank=rank).parameters if item.requires_grad]
-        counts = [store.series(run, site, metric, rank=rank, limit=2).total for site in (*sites[:2], *sites[-2:])]
-        found[subject] = max(counts, default=0)
+        counted = dict.fromkeys((*sites[:2], *sites[-2:]))
+        found[subject] = most_records(store, run, metric, counted, rank=rank)
     return found
+
+
+def most_records(store: Store, run: str, metric: str, sites: Iterable[str], *, rank: int) -> int:
+    """Return how many records carried the metric at the site that has most, or at one that has enough of them.
+
+    Enough is what any rule needs, so that most runs cost one read.
+    """
+    most = 0
+    for site in sites:
+        most = max(most, store.series(run, site, metric, rank=rank, limit=2).total)
+        if most >= _ENOUGH_RECORDS:
+            break
+    return most
 
 
 def _words(value: object) -> str:

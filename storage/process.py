@@ -12,7 +12,9 @@ from typing import Final
 from .encoding.record_codec import from_json, to_json
 from .records import Json
 
-#: A writer on another machine counts as dead after so many seconds without a heartbeat (it sends one every 10 s).
+#: Seconds between the heartbeats of a writer that has nothing to write.
+HEARTBEAT_S = 10.0
+#: A writer on another machine counts as dead after so many seconds without a heartbeat.
 SILENCE_S = 120.0
 
 

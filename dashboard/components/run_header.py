@@ -7,13 +7,17 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ...storage import Finding, Run, display_site
+from ...storage.process import HEARTBEAT_S
 from ...storage.training_kinds import TrainingKind
 from ..address import PageAddress
 from ..formatting import age, count, number, prose, sentence
 from ..headline import Headline
+from ..queries.result_queries import MainLoss
 from .page_parts import card, state_badge
 
 _OFFERED = 300
+#: Seconds by which a heartbeat may be late. Our choice.
+_LATE_S = 2.0
 
 
 def run_header(run: Run, status: Component, picker: Component, extra: Sequence[Component] = ()) -> html.Header:
@@ -35,11 +39,18 @@ def run_status(run: Run, now: float, training: TrainingKind | None = None) -> li
         training: The kind of training, where it is known.
     """
     kind = run.kind if run.kind != "training" else training.label if training is not None else ""
-    words = [kind, run.framework, count(run.last_step + 1, "step")]
-    fresh = "just now" if now - run.updated_at < 2 else f"{age(now - run.updated_at)} ago"
-    text = " · ".join([word for word in words if word] + [f"updated {fresh}"])
+    words = [kind, run.framework, count(run.last_step + 1, "step"), _news(run, now)]
+    text = " · ".join(word for word in words if word)
     tags = [html.Span(f"{key} {value}", className="tag") for key, value in list(run.tags.items())[:8]]
     return [state_badge(run.state_words), html.Span(text, className="muted"), *tags]
+
+
+def _news(run: Run, now: float) -> str:
+    """Return when the run was heard of last; a writer with nothing to write is heard of every `HEARTBEAT_S`."""
+    silent = now - run.updated_at
+    if run.state == "running" and silent >= HEARTBEAT_S + _LATE_S:
+        return f"no news for {age(silent)}"
+    return f"updated {'just now' if silent < 2 else f'{age(silent)} ago'}"
 
 
 def run_picker(name: str, runs: Sequence[Run], run: Run, label: str = "Run") -> dmc.Select:
@@ -68,13 +79,14 @@ def run_link(label: str, href: str) -> dcc.Link:
     return dcc.Link(label, href=href, className="button")
 
 
-def headline_cards(run: Run, headline: Headline, findings: int) -> list[html.Div]:
-    """Build the four cards of the verdict, and the advice below them."""
+def headline_cards(run: Run, headline: Headline, findings: int, loss: MainLoss) -> list[html.Div]:
+    """Build the four cards of the verdict and that of the loss, and the advice below them."""
     cards = [
         _verdict(run, headline, findings),
         _where(run, headline),
         _cause(headline),
         _clean(run, headline),
+        _loss(loss),
     ]
     return cards if headline.first is None else [*cards, _summary(headline.first)]
 
@@ -93,12 +105,10 @@ def _verdict(run: Run, headline: Headline, findings: int) -> html.Div:
     if headline.first is not None:
         note: str | Component = html.Span(
             [
-                f"first anomaly at step {headline.first.first_step:,} · ",
+                f"first anomaly at step {headline.clean_until + 1:,} · ",
                 dcc.Link(count(findings, "finding"), href=address.href),
             ]
         )
-    elif run.error:
-        note = run.error
     elif run.last_step < 0:
         note = "nothing has been recorded yet"
     else:
@@ -131,3 +141,12 @@ def _clean(run: Run, headline: Headline) -> html.Div:
         return card("Clean until", "–", "the last step before the first anomaly")
     value = f"step {number(headline.clean_until)}" if headline.clean_until >= 0 else "not at any step"
     return card("Clean until", value, f"of {count(run.last_step + 1, 'step')} recorded")
+
+
+def _loss(loss: MainLoss) -> html.Div:
+    ends = loss.ends
+    label = "Loss" if loss.name in ("", "loss") else loss.name
+    if not ends.count:
+        return card(label, "–", "no loss was recorded")
+    best = f"best {number(ends.best)} at step {ends.best_step:,}" if ends.best_step >= 0 else "never finite"
+    return card(label, number(ends.last), best)

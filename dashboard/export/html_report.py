@@ -25,6 +25,7 @@ from ..queries.environment_queries import part_of, scalar_rows
 from ..queries.evaluations import evaluations
 from ..queries.model_queries import modules
 from ..queries.reader import Reader
+from ..queries.result_queries import main_loss
 from ..run_figures import run_curve_figure, run_heatmap_figure
 from ..theme import Palette, palette_of
 
@@ -122,7 +123,7 @@ def report(reader: Reader, run: Run, *, scheme: str = "light") -> str:
     palette = palette_of(scheme)
     parts = [
         _head(run),
-        *_findings_part(reader, run),
+        *verdict_parts(reader, run),
         *_figures(reader, run, palette),
         *_model(reader, run, palette),
         *robustness_panels(evaluations(reader, run.id), palette),
@@ -154,10 +155,11 @@ def _head(run: Run) -> Component:
     return html.Header(html.Div([title, status, written], className="page-head-text"), className="page-head")
 
 
-def _findings_part(reader: Reader, run: Run) -> list[Component]:
+def verdict_parts(reader: Reader, run: Run) -> list[Component]:
     """Build the four verdict cards, and every root cause with what follows from it."""
     findings = reader.findings(run.id)
-    cards = html.Div(headline_cards(run, headline_of(reader, run), len(findings)), className="cards")
+    shown = headline_cards(run, headline_of(reader, run), len(findings), main_loss(reader, run))
+    cards = html.Div(shown, className="cards")
     return [cards, html.Div(findings_list(reader, run), className="stack")]
 
 
@@ -166,7 +168,7 @@ def _figures(reader: Reader, run: Run, palette: Palette) -> list[Component]:
     parts: list[Component] = []
     scalars, metrics = reader.scalars(run.id), reader.metrics(run.id)
     if scalars:
-        scalar = "loss" if "loss" in scalars else scalars[0]
+        scalar = main_loss(reader, run).name or scalars[0]
         drawn = run_curve_figure(reader, run.id, scalar, "linear", palette)
         parts.append(panel(f"Curve of {scalar}", graph("curve", f"{scalar} over the steps", 250, drawn)))
     if metrics:

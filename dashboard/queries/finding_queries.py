@@ -1,13 +1,12 @@
-"""Which rules could fire, which findings are muted, and a condition replayed over the stored history."""
+"""Which findings are muted, and a condition replayed over the stored history."""
 
 from dataclasses import dataclass
 from typing import Final
 
-from ...insight import RULES, Rule
+from ...insight import Rule
 from ...insight.engine import Engine
-from ...insight.finding_onset import change_at
 from ...insight.watchpoints import rules_with
-from ...storage import Finding, Run, split_metric
+from ...storage import Finding, Run
 from .reader import Reader
 
 #: Most steps of one replay, the newest. Our choice: some ten seconds with a thousand layers.
@@ -31,39 +30,6 @@ class Replay:
 def muted(reader: Reader, run: str) -> tuple[tuple[str, str], ...]:
     """Return the muted (rule, site) pairs."""
     return reader.cached(run, "muted", lambda store: store.muted(run))
-
-
-def rules_run(reader: Reader, run: Run) -> frozenset[str]:
-    """Return the rules that could have fired: their data was recorded for long enough."""
-    needed = {need for rule in RULES.values() for need in rule.needs}
-    known = {need for need in needed if _was_recorded(reader, run, need)}
-    return frozenset(rule.name for rule in RULES.values() if _could_speak(rule, known, run.last_step + 1))
-
-
-def _could_speak(rule: Rule, known: set[str], steps: int) -> bool:
-    return all(need in known for need in rule.needs) and steps >= rule.warm_up
-
-
-def _was_recorded(reader: Reader, run: Run, need: str) -> bool:
-    kind, _, name = need.partition("/")
-    if need == "record":
-        return run.last_step >= 0
-    if need == "structure":
-        return bool(reader.structure(run.id).modules)
-    if kind == "event":
-        key = ("events", name)
-        return bool(reader.cached(run.id, key, lambda store: store.events(run.id, kind=name, limit=1)))
-    if kind == "scalar":
-        return name in reader.scalars(run.id)
-    return any(split_metric(metric)[0] == need for metric in reader.metrics(run.id))
-
-
-def change_before(reader: Reader, run: Run, finding: Finding) -> str:
-    """Return the change of the model's modules at or shortly before the finding began; empty if there was none."""
-    rank = finding.rank if finding.rank in run.ranks else run.first_rank
-    key = ("events", "modules_changed", rank)
-    events = reader.cached(run.id, key, lambda store: store.events(run.id, rank=rank, kind="modules_changed"))
-    return change_at(finding, events)
 
 
 def replay_condition(reader: Reader, run: Run, condition: str) -> Replay:

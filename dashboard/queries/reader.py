@@ -22,6 +22,7 @@ from ...storage import (
     metric_name,
     split_metric,
 )
+from ...storage.database.disk_room import store_trouble
 from ...storage.training_kinds import TrainingKind, kind_of_events
 from ..formatting import store_location
 
@@ -29,6 +30,8 @@ Answer = TypeVar("Answer")
 
 _CACHED: Final = 512
 _RUNS_FOR_S: Final = 0.5
+#: Seconds for which it is believed what was seen of the disk.
+_TROUBLE_FOR_S: Final = 2.0
 _CELLS: Final = 150_000
 
 
@@ -43,6 +46,7 @@ class Reader:
         self._ids: frozenset[str] = frozenset()
         self._runs: tuple[float, tuple[Run, ...]] = (-1e9, ())
         self._answering = threading.local()
+        self._heard: dict[str, tuple[float, float, bool]] = {}  # last time of the writer, since when, seen to change
 
     @property
     def location(self) -> str:
@@ -82,6 +86,22 @@ class Reader:
         if known is not None:
             known[run] = version
         return version
+
+    def news_age(self, run: Run) -> float:
+        """Return the seconds since the run's writer was heard of last.
+
+        The writer's clock may be another machine's, so what was seen here counts once its time has changed.
+        """
+        now = time.monotonic()
+        known = self._heard.get(run.id)
+        if known is None or known[0] != run.updated_at:
+            known = self._heard[run.id] = (run.updated_at, now, known is not None)
+        _, since, was_seen = known
+        return now - since if was_seen else max(time.time() - run.updated_at, now - since)
+
+    def trouble(self) -> str:
+        """Return why trainings cannot record into the store now; empty if they can."""
+        return self.shared("trouble", lambda: store_trouble(self._store.url), for_s=_TROUBLE_FOR_S)
 
     def begin_answer(self) -> None:
         """Read each run's version once in this thread until `end_answer`, so that one answer is consistent."""

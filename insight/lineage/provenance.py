@@ -8,22 +8,11 @@ from hashlib import blake2b
 import numpy as np
 
 from ...storage import ROOT_SITE, Json, Run, Store, Structure
+from ..result_scalars import is_result
 from ..script_arguments import named_arguments
 
 __all__ = ["RESULT_WORDS", "Provenance", "lineage", "provenance"]
 
-#: Scalars that describe the course of a training, not its result.
-_COURSE = (
-    "batch/",
-    "clip/",
-    "learning_rate",
-    "loss_scale",
-    "memory/",
-    "step_seconds",
-    "target/",
-    "throughput/",
-    "time/",
-)
 #: What the fields `result.*` hold of a scalar, in words.
 RESULT_WORDS = (
     "result.NAME is the median of the last tenth of what was logged of NAME; result.NAME.min and .max are of all of it"
@@ -122,7 +111,7 @@ def _results(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
     """Return each result scalar's end (median of the last tenth of its values), minimum and maximum."""
     for metric in store.metrics(run.id, rank=rank):
         subject, _, name = metric.partition("/")
-        if subject != "scalar" or name.startswith(_COURSE):
+        if subject != "scalar" or not is_result(name):
             continue
         values = store.series(run.id, ROOT_SITE, metric, rank=rank).values
         if len(values):

@@ -25,6 +25,7 @@ from ..schema.table_definitions import check_version, recording, upgrade
 from ..stored_tensors import blobs_of
 from ..unknown_names import missing_folder
 from .commits import FileCommits
+from .disk_room import without_room
 from .folder_catalogue import Catalogue, Signature, file_signature
 from .rank_recording import Feeding, RankRecording, RecordingSummary, RunNote, StoredMessage, claim, summarise_recording
 from .recording_writer import RecordingWriter
@@ -35,8 +36,6 @@ _log = logging.getLogger(__name__)
 #: A checkpoint writes the log back into the file when the log has grown by this much; and also after so many seconds,
 #: since a log that starts again keeps its size.
 _CHECKPOINT_BYTES, _CHECKPOINT_S = 12 * 2**20, 10.0
-#: No observations are written when the disk has less room than this, or less than a twentieth: others need the rest.
-_RESERVE_BYTES = 32 * 2**20
 #: Size of a file that is deleted to make room for the end of a run on a full disk.
 _BALLAST_BYTES = 2 * 2**20
 #: Free pages are returned to the disk during the run above this number; compaction frees and fills some all the time.
@@ -74,15 +73,8 @@ class FileHousekeeping:
             raise StoreGone(f"{self._path} was deleted while it was written: {error.strerror}") from error
         if inode != self._inode:
             raise StoreGone(f"{self._path} was replaced by another file while it was written")
-        if not growing:
-            return
-        disk = os.statvfs(self._path)
-        free, reserve = disk.f_bavail * disk.f_frsize, min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // 20)
-        if free < reserve:
-            raise StoreUnavailable(
-                f"{self._path}: the disk has {free >> 20} MB left, {reserve >> 20} MB are reserved; "
-                f"observations wait until there is room"
-            )
+        if growing and (shortage := without_room(self._path)):
+            raise StoreUnavailable(f"{self._path}: {shortage}")
 
     def committed(self, revision: int, records: int, last_step: int) -> None:
         """Note outside of the file and its log how much was committed."""

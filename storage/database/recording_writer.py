@@ -23,6 +23,7 @@ from ..history.block_stacks import BlockStack, ScalarStreams, pack, stack_blocks
 from ..history.compaction import Compactor, Retention, take_apart
 from ..history.hot_records import RecordTimes, count_hot, hot_rows, read_newest
 from ..history.timeline import count_archived
+from ..process import HEARTBEAT_S
 from ..records import Event, Finding, Layout, Outcome, StepRecord, check_earlier, check_order
 from ..run_info import Run, RunState, Structure
 from ..schema.compiled_statements import insert_rows
@@ -45,8 +46,6 @@ from .commits import Commits, Work
 from .rank_recording import RankRecording
 
 _log = logging.getLogger(__name__)
-#: Seconds between the heartbeats of a writer that has nothing to write.
-HEARTBEAT_S = 10.0
 #: Records of a stream that are compacted when the run ends; fewer would take as much room in chunks.
 _REST = 16
 #: Seconds between two tries of the last transaction.

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 from mindscope.dashboard import Settings, create_app
+from mindscope.dashboard.headline import diagnosis_of
 from mindscope.dashboard.pages.findings.finding_cards import evidence_address
 from mindscope.dashboard.pages.findings.findings_page import findings_list
-from mindscope.dashboard.queries.finding_queries import muted, replay_condition, rules_run
+from mindscope.dashboard.queries.finding_queries import muted, replay_condition
 from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import Event, InvalidName, open_store
 
@@ -30,7 +31,7 @@ def test_a_scalar_leads_to_its_curve_around_the_step(reader, bad_run):
 
 
 def test_a_rule_can_speak_when_what_it_needs_was_recorded(reader, bad_run):
-    spoke = rules_run(reader, bad_run)
+    spoke = set(diagnosis_of(reader, bad_run).rules_run)
     assert {"loss-spike", "non-finite-activation"} <= spoke
     assert "loss-scale-overflow" not in spoke
 
@@ -107,4 +108,4 @@ def test_the_page_tells_which_modules_changed_before_a_finding(reader, bad_run):
         writer.write(course, findings())
         writer.close()
         words = str(findings_list(Reader(store), store.find_run("changed")))
-    assert f"head at step {BAD_STEP - 2}, 2 steps before." in words
+    assert f"head at step {BAD_STEP - 2}, 2 steps before" in words

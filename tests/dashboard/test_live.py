@@ -1,6 +1,7 @@
 """What is new since the browser last asked."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from mindscope.dashboard.pages.live_run.live_run_page import Cursor, cursor_now, from_json, poll, to_json
@@ -24,8 +25,12 @@ class Writing:
         self.next += len(losses)
         self.writer.write(records, findings)
 
-    def poll(self, seen, **how):
-        return poll(self.reader, self.run, "loss", seen, **{"log": False, "is_over": False, **how})
+    def seen(self):
+        return cursor_now(self.reader, self.reader.find(self.run))
+
+    def poll(self, seen, *, log=False, state="running"):
+        run = replace(self.reader.find(self.run), state=state)
+        return poll(self.reader, run, "loss", seen, log=log)
 
 
 @pytest.fixture
@@ -36,12 +41,19 @@ def writing():
 
 def test_nothing_new_is_nothing(writing):
     writing.write(3.0)
-    assert writing.poll(cursor_now(writing.reader, writing.run, 0)) is None
+    assert writing.poll(writing.seen()) is None
+
+
+def test_a_run_whose_process_is_gone_is_news_although_nothing_was_written(writing):
+    writing.write(3.0)
+    news = writing.poll(writing.seen(), state="crashed")
+    assert (news.cursor.state, news.is_slow_due) == ("crashed", True)
+    assert writing.poll(news.cursor, state="crashed") is None
 
 
 def test_new_points_are_appended_and_none_twice(writing):
     writing.write(3.0, 2.0)
-    seen = cursor_now(writing.reader, writing.run, 1)
+    seen = writing.seen()
     writing.write(1.0, 0.5)
     news = writing.poll(seen)
     assert news.tail.x == (2, 3)
@@ -52,7 +64,7 @@ def test_new_points_are_appended_and_none_twice(writing):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_needs_a_mark_has_the_curve_drawn_anew(writing, value):
-    seen = cursor_now(writing.reader, writing.run, -1)
+    seen = writing.seen()
     writing.write(1.0, value)
     news = writing.poll(seen)
     assert news.redraw
@@ -60,7 +72,7 @@ def test_what_needs_a_mark_has_the_curve_drawn_anew(writing, value):
 
 
 def test_what_is_off_a_log_axis_has_the_curve_drawn_anew(writing):
-    seen = cursor_now(writing.reader, writing.run, -1)
+    seen = writing.seen()
     writing.write(1.0, -1.0)
     assert not writing.poll(seen).redraw
     assert writing.poll(seen, log=True).redraw
@@ -68,7 +80,7 @@ def test_what_is_off_a_log_axis_has_the_curve_drawn_anew(writing):
 
 def test_a_new_finding_has_the_curve_drawn_anew(writing):
     writing.write(1.0)
-    seen = cursor_now(writing.reader, writing.run, 0)
+    seen = writing.seen()
     writing.write(0.9, findings=findings()[:1])
     assert writing.poll(seen).redraw
 
@@ -82,7 +94,7 @@ def test_a_curve_of_many_appended_points_is_thinned(writing):
 
 
 def test_slow_pictures_are_due_every_third_time_and_at_the_end(writing):
-    seen, due = cursor_now(writing.reader, writing.run, -1), []
+    seen, due = writing.seen(), []
     for _ in range(6):
         writing.write(1.0)
         news = writing.poll(seen)
@@ -90,11 +102,11 @@ def test_slow_pictures_are_due_every_third_time_and_at_the_end(writing):
         due.append(news.is_slow_due)
     assert due == [True, False, False, True, False, False]
     writing.write(1.0)
-    assert writing.poll(seen, is_over=True).is_slow_due
+    assert writing.poll(seen, state="finished").is_slow_due
 
 
 def test_a_cursor_survives_the_browser_and_nonsense_makes_a_fresh_one():
-    cursor = Cursor("v", 3, 1, 2, 4)
+    cursor = Cursor("v", "running", 3, 1, 2, 4)
     assert from_json(to_json(cursor)) == cursor
     for nonsense in (None, [], {}, {"version": 1}, {**to_json(cursor), "step": "x"}):
         assert from_json(nonsense) == Cursor()

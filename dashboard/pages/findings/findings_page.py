@@ -1,7 +1,6 @@
 """The findings of a run, grouped by root cause, earliest first, and a condition to try on its history."""
 
 import time
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -11,17 +10,17 @@ from dash import ALL, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from ....insight import RULES, InsightError
-from ....insight.account import account_of
+from ....insight import InsightError
 from ....storage import Finding, InvalidName, Run, display_site
 from ...address import PageAddress, QueryKey
 from ...components.page_parts import coded, empty_state, notice, panel
 from ...components.run_header import run_header, run_picker, run_status
+from ...components.verdict_panel import account_list, verdict_panel
 from ...formatting import count, number, prose, sentence
-from ...headline import headline_of
+from ...headline import diagnosis_of, headline_of
 from ...page_callbacks import control_keys, follow_run, keep_address
 from ...page_registry import page
-from ...queries.finding_queries import Replay, change_before, muted, replay_condition, rules_run
+from ...queries.finding_queries import Replay, muted, replay_condition
 from ...queries.reader import Reader
 from ...queries.store_changes import mute
 from ...security import may_change
@@ -83,31 +82,30 @@ _CONTROLS: Final = ((FindingsIds.tried, "data", TRIED),)
 
 def findings_list(reader: Reader, run: Run) -> list[Component]:
     """Build a box for every root cause with its consequences folded under it, and at the end the muted findings."""
-    findings = reader.findings(run.id)
+    found = diagnosis_of(reader, run)
     filled_address: EvidenceLink = partial(evidence_address, reader, run)
     boxes = [
-        _root_box(run.id, root, number, filled_address, _beside(reader, run, root.finding))
-        for number, root in enumerate(root_cause_groups(findings, reader.structure(run.id)), start=1)
+        _root_box(run.id, root, number, filled_address, account_list(found, number - 1))
+        for number, root in enumerate(root_cause_groups(found.findings, reader.structure(run.id)), start=1)
     ]
     hidden = muted(reader, run.id)
     shown = boxes or [html.Section(_nothing(reader, run), className="panel")]
-    return [*shown, _muted_box(hidden)] if hidden else list(shown)
+    return [*shown, verdict_panel(found), *([_muted_box(hidden)] if hidden else [])]
 
 
 def _nothing(reader: Reader, run: Run) -> Component:
-    if run.last_step < 0:
+    if run.last_step < 0 and run.state == "running":
         return empty_state("Nothing recorded yet", "Findings appear here as soon as a rule sees something wrong.")
     now = headline_of(reader, run)
-    return empty_state(
-        "Nothing wrong found",
-        f"No rule has fired in {count(run.last_step + 1, 'step')}." if now.tone == "good" else run.error or "",
-        "Rules can be run again over the stored history with `mindscope diagnose`.",
-        icon="good",
-    )
+    words = f"No rule has found anything wrong in {count(run.last_step + 1, 'step')}."
+    advice = "Rules can be run again over the stored history with `mindscope diagnose`."
+    if now.tone == "good":
+        return empty_state(now.verdict, words, advice, icon="good")
+    return empty_state(now.verdict, f"{words} That is not to say that all is well: see below.", advice)
 
 
 def _root_box(
-    run: str, root: RootCauseGroup, number: int, filled_address: EvidenceLink, beside: Component
+    run: str, root: RootCauseGroup, number: int, filled_address: EvidenceLink, beside: Component | None
 ) -> html.Section:
     card = partial(finding_card, run, filled_address=filled_address, may_mute=may_change())
     parts: list[Component] = [card(root.finding, beside=beside)]
@@ -130,31 +128,6 @@ def _fold(title: str, cards: list[html.Article], total: int) -> html.Details:
     words = f"and {count(rest, 'more')}; `mindscope diagnose` lists all"
     more = [html.P(coded(words), className="muted")] if rest > 0 else []
     return html.Details([html.Summary(title), *cards, *more], className="fold")
-
-
-def _beside(reader: Reader, run: Run, finding: Finding) -> Component:
-    """Say what changed in the model just before, which causes are ruled out, and which could not be checked."""
-    change = change_before(reader, run, finding)
-    account = account_of(
-        finding,
-        run.id,
-        last_step=run.last_step,
-        findings=reader.findings(run.id),
-        rules_run=rules_run(reader, run),
-    )
-    hidden = {RULES[rule].cause for rule, _ in muted(reader, run.id) if rule in RULES}  # found, and only not shown
-    lines = [
-        html.P([html.Strong("Modules changed. "), f"{change}."]) if change else None,
-        _causes("Ruled out", [cause for cause in account.ruled_out if cause not in hidden]),
-        _causes("Not checked, because the data for it was not recorded", account.not_checked),
-    ]
-    return html.Div([line for line in lines if line is not None], className="ruled-out")
-
-
-def _causes(words: str, causes: Sequence[str]) -> html.P | None:
-    if not causes:
-        return None
-    return html.P([html.Strong(f"{words}. "), ", ".join(sentence(cause) for cause in causes) + "."])
 
 
 def _muted_box(hidden: tuple[tuple[str, str], ...]) -> html.Section:
@@ -197,16 +170,12 @@ def _connect_list(app: dash.Dash, reader: Reader) -> None:
         prevent_initial_call=True,
     )
     def refresh(_: int, reference: str, version: list[object]) -> tuple[object, ...]:
-        now = reader.version(reference)
-        if not version or now == version[0]:
-            raise PreventUpdate
-        run = reader.find(reference)
+        now, run = reader.version(reference), reader.find(reference)
         shown = _shown(reader, run)
-        return (
-            findings_list(reader, run) if shown != version[1] else no_update,
-            run_status(run, time.time()),
-            [now, shown],
-        )
+        if not version or ([now, shown] == version and run.state != "running"):
+            raise PreventUpdate
+        status = run_status(run, run.updated_at + reader.news_age(run))
+        return findings_list(reader, run) if shown != version[1] else no_update, status, [now, shown]
 
     @app.callback(
         Output(FindingsIds.list, "children", allow_duplicate=True),
@@ -226,9 +195,9 @@ def _connect_list(app: dash.Dash, reader: Reader) -> None:
         return findings_list(reader, run), [reader.version(run.id), _shown(reader, run)]
 
 
-def _shown(reader: Reader, run: Run) -> list[int]:
-    """Return what the list depends on: how many findings there are, and how many are muted."""
-    return [len(reader.findings(run.id)), len(muted(reader, run.id))]
+def _shown(reader: Reader, run: Run) -> list[object]:
+    """Return what the list depends on: how many findings there are, how many are muted, and the run's state."""
+    return [len(reader.findings(run.id)), len(muted(reader, run.id)), run.state]
 
 
 def _connect_trial(app: dash.Dash, reader: Reader) -> None:

@@ -1,6 +1,5 @@
 """One run, live: what is wrong first, the curve, layer by step, and the tensor behind any cell."""
 
-import time
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Final
@@ -14,15 +13,17 @@ from dash.exceptions import PreventUpdate
 from ....storage import Run
 from ...address import SPAN, PageAddress, span_of
 from ...components.form_controls import site_choices, site_of, with_chosen
-from ...components.page_parts import empty_state
+from ...components.page_parts import empty_state, notice
 from ...components.run_header import headline_cards, run_header, run_picker, run_status
 from ...components.shell import ShellIds
 from ...components.tensor_detail import tensor_panel
+from ...components.verdict_panel import verdict_panel
 from ...figures.curve_figure import Points, points_of
-from ...headline import default_maps, filled_address, headline_of, tensor_of
+from ...headline import default_maps, diagnosis_of, filled_address, headline_of, tensor_of
 from ...page_callbacks import control_keys, follow_run, keep_address
 from ...page_registry import page
 from ...queries.reader import Reader
+from ...queries.result_queries import learner_scalars, main_loss
 from ...run_figures import curve_name, missing_metric, run_curve_figure, run_heatmap_figure
 from ...theme import SCHEME_SHOWN, palette_of
 from .live_run_panels import (
@@ -51,6 +52,7 @@ class Cursor:
 
     Args:
         version: The run's version then.
+        state: Its state then: a run whose process is gone changes no more, and is crashed all the same.
         step: The newest step of the curve; -1 before the first.
         findings: How many findings were marked.
         appended: Points added to the curve since it was drawn.
@@ -58,6 +60,7 @@ class Cursor:
     """
 
     version: str = ""
+    state: str = ""
     step: int = -1
     findings: int = 0
     appended: int = 0
@@ -80,18 +83,19 @@ class LiveUpdate:
     is_slow_due: bool
 
 
-def cursor_now(reader: Reader, run: str, step: int) -> Cursor:
+def cursor_now(reader: Reader, run: Run) -> Cursor:
     """Return the cursor of a page that is being laid out."""
-    return Cursor(version=reader.version(run), step=step, findings=len(reader.findings(run)))
+    findings = len(reader.findings(run.id))
+    return Cursor(version=reader.version(run.id), state=run.state, step=run.last_step, findings=findings)
 
 
-def poll(reader: Reader, run: str, scalar: str, seen: Cursor, *, log: bool, is_over: bool) -> LiveUpdate | None:
+def poll(reader: Reader, run: Run, scalar: str, seen: Cursor, *, log: bool) -> LiveUpdate | None:
     """Return what has changed since `seen`; None if nothing has."""
-    version = reader.version(run)
-    if version == seen.version:
+    version = reader.version(run.id)
+    if version == seen.version and run.state == seen.state:
         return None
-    findings = len(reader.findings(run))
-    new = reader.scalar(run, scalar, first=seen.step + 1, limit=_TAIL)
+    findings = len(reader.findings(run.id))
+    new = reader.scalar(run.id, scalar, first=seen.step + 1, limit=_TAIL)
     points = points_of(new.steps, new.values, log=log)
     step = max((seen.step, *points.x[-1:]))
     appended = seen.appended + len(points.x)
@@ -99,12 +103,13 @@ def poll(reader: Reader, run: str, scalar: str, seen: Cursor, *, log: bool, is_o
     polls = seen.polls + 1
     cursor = Cursor(
         version=version,
+        state=run.state,
         step=step,
         findings=findings,
         appended=0 if is_redrawn else appended,
         polls=polls,
     )
-    due = is_redrawn or is_over or polls % _SLOW_EVERY == 1
+    due = is_redrawn or run.state != "running" or polls % _SLOW_EVERY == 1
     return LiveUpdate(cursor, None if is_redrawn or not points.x else points, is_redrawn, due)
 
 
@@ -117,10 +122,9 @@ def from_json(data: object) -> Cursor:
     """Parse the cursor that came back; anything else gives a fresh one."""
     if not isinstance(data, dict) or set(data) != set(Cursor.__slots__):
         return Cursor()
-    text, numbers = data.pop("version"), data
-    if not isinstance(text, str) or not all(isinstance(value, int) for value in numbers.values()):
-        return Cursor()
-    return Cursor(version=text, **numbers)
+    texts, numbers = (data.pop("version"), data.pop("state")), data
+    is_ours = all(isinstance(text, str) for text in texts) and all(isinstance(value, int) for value in numbers.values())
+    return Cursor(*texts, **numbers) if is_ours else Cursor()
 
 
 def connect_following(app: dash.Dash, reader: Reader) -> None:
@@ -132,6 +136,7 @@ def connect_following(app: dash.Dash, reader: Reader) -> None:
         Output(LiveRunIds.redraw, "data"),
         Output(LiveRunIds.slow_tick, "data"),
         Output(LiveRunIds.cards, "children"),
+        Output(LiveRunIds.verdict, "children"),
         Output(LiveRunIds.status, "children"),
         Output(LiveRunIds.follow, "style"),
         Input(LiveRunIds.tick, "n_intervals"),
@@ -146,22 +151,27 @@ def connect_following(app: dash.Dash, reader: Reader) -> None:
         """Answer in a few bytes when the run has not changed, in a few kilobytes when it has."""
         seen = from_json(data)
         run = reader.find(reference)
-        news = poll(reader, run.id, scalar, seen, log=scale == "log", is_over=run.state != "running")
-        if news is None:
+        news = poll(reader, run, scalar, seen, log=scale == "log")
+        if news is None and run.state != "running":
             raise PreventUpdate
+        status = status_of(reader, run)
+        if news is None:  # the time since the last news goes on
+            return (*[no_update] * 6, status, no_update)
         findings = reader.findings(run.id)
+        is_of_learners = scalar == "loss" and bool(learner_scalars(reader, run.id))
         tail = (
             {"name": curve_name(scalar, scale, span_of(span)), "x": news.tail.x, "y": news.tail.y}
-            if news.tail
+            if news.tail and not is_of_learners
             else no_update
         )
         return (
             to_json(news.cursor),
             tail,
-            count if news.redraw else no_update,
+            count if news.redraw or (news.is_slow_due and is_of_learners) else no_update,
             count if news.is_slow_due else no_update,
-            headline_cards(run, headline_of(reader, run), len(findings)),
-            run_status(run, time.time(), reader.training_kind(run.id)),
+            headline_cards(run, headline_of(reader, run), len(findings), main_loss(reader, run)),
+            [verdict_panel(diagnosis_of(reader, run))] if news.is_slow_due else no_update,
+            status,
             follow_style(run),
         )
 
@@ -177,6 +187,13 @@ def connect_following(app: dash.Dash, reader: Reader) -> None:
         Input(LiveRunIds.follow, "checked"),
         prevent_initial_call=True,
     )
+
+
+def status_of(reader: Reader, run: Run) -> list[Component]:
+    """Return the line about a run's state, by the clock that saw it change; before it, what is wrong with the store."""
+    trouble = reader.trouble() if run.state == "running" else ""
+    words = run_status(run, run.updated_at + reader.news_age(run), reader.training_kind(run.id))
+    return [*([notice(trouble)] if trouble else []), *words]
 
 
 def follow_style(run: Run) -> dict[str, str]:
@@ -328,10 +345,9 @@ def layout(reader: Reader, address: PageAddress) -> Component:
     run = reader.find(address.run)
     if run.kind == "evaluation":
         return evaluation(reader, run)
-    seen = cursor_now(reader, run.id, run.last_step)
+    seen = cursor_now(reader, run)
     here = filled_address(reader, run, address)
-    now = time.time()
-    status = html.Div(run_status(run, now, reader.training_kind(run.id)), id=LiveRunIds.status, className="status")
+    status = html.Div(status_of(reader, run), id=LiveRunIds.status, className="status")
     follow = dmc.Switch(
         id=LiveRunIds.follow, checked=True, label="Follow", size="xs", labelPosition="left", style=follow_style(run)
     )
@@ -340,10 +356,11 @@ def layout(reader: Reader, address: PageAddress) -> Component:
         [
             run_header(run, status, run_picker(LiveRunIds.run, reader.runs(), run), [follow]),
             html.Div(
-                headline_cards(run, headline_of(reader, run), len(findings)),
+                headline_cards(run, headline_of(reader, run), len(findings), main_loss(reader, run)),
                 id=LiveRunIds.cards,
                 className="cards",
             ),
+            html.Div([verdict_panel(diagnosis_of(reader, run))], id=LiveRunIds.verdict),
             curve_panel(reader, run, here, palette_of(SCHEME_SHOWN.get())),
             heat_panel(reader, run, here),
             tensor_bar(reader, run, here),

@@ -16,6 +16,7 @@ from ...components.run_header import run_header, run_link, run_picker, run_statu
 from ...headline import default_maps
 from ...page_callbacks import METRIC, SITE, STEP
 from ...queries.reader import Reader
+from ...queries.result_queries import main_loss
 from ...run_figures import run_curve_figure
 from ...theme import Palette
 
@@ -33,6 +34,7 @@ class LiveRunIds:
     follow: Final = "live-follow"
     status: Final = "live-status"
     cards: Final = "live-cards"
+    verdict: Final = "live-verdict"
     scalar: Final = "live-scalar"
     scale: Final = "live-scale"
     curve: Final = "live-curve"
@@ -109,10 +111,11 @@ def _maps_of(reader: Reader, run: Run, here: PageAddress) -> list[str]:
 
 
 def _scalar_of(reader: Reader, run: Run, here: PageAddress) -> str:
-    """Return the scalar that the address names; for a run without a loss its first scalar."""
-    scalars = reader.scalars(run.id)
+    """Return the scalar that the address names; for a run without a loss the one that is nearest to it."""
     chosen = SCALAR.of(here)
-    return scalars[0] if chosen == SCALAR.usual and chosen not in scalars and scalars else chosen
+    if chosen != SCALAR.usual or chosen in reader.scalars(run.id):
+        return chosen
+    return main_loss(reader, run).name or chosen
 
 
 def evaluation(reader: Reader, run: Run) -> Component:
