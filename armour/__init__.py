@@ -43,7 +43,7 @@ from .distances import DISTANCES, Norm
 from .errors import ArmourError, InvalidInput, InvalidModel, InvalidSearch, QueriesExhausted, UnknownAttack
 from .evaluation.evaluate import evaluate
 from .evaluation.evaluation_report import WORST_CASE, Evaluation
-from .evaluation.masking import Symptom
+from .evaluation.symptom import Symptom
 from .model import Features, Normalization, WrappedModel, wrap
 from .problem import Problem
 from .problem.criterion import Criterion, Misclassification, Targeted

@@ -3,6 +3,6 @@
 from .attack_plan import SUITES, Suite
 from .evaluate import EvaluationProgress, evaluate
 from .evaluation_report import WORST_CASE, Evaluation
-from .masking import Symptom
+from .symptom import Symptom
 
 __all__ = ["SUITES", "WORST_CASE", "Evaluation", "EvaluationProgress", "Suite", "Symptom", "evaluate"]

@@ -1,7 +1,7 @@
 """What an evaluation is to do: attacks, alone or as a suite, budgets, samples, and everything that repeats it."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, Literal
@@ -17,10 +17,11 @@ from ..model import Asks, WrappedModel
 
 Suite = Literal["quick", "standard"]
 
-#: `quick` is a smoke test. `standard` is the parameter-free ensemble with its published step and query counts, each
-#: attack on what the ones before it left (Croce and Hein 2020, arXiv:2003.01690, section 5).
+#: `quick` is a smoke test: two attacks on the cross-entropy, and a short one that does not depend on the scale of the
+#: logits. `standard` is the parameter-free ensemble with its published step and query counts, each attack on what the
+#: ones before it left (Croce and Hein 2020, arXiv:2003.01690, section 5).
 SUITES: Final[dict[str, tuple[str, ...]]] = {
-    "quick": ("fgsm", "pgd"),
+    "quick": ("fgsm", "pgd", "apgd-t"),
     "standard": ("apgd-ce", "apgd-t", "fab-t", "square"),
 }
 
@@ -39,8 +40,11 @@ _BY_DECISIONS: Final[dict[str, tuple[str, ...]]] = {
     "l1": ("plain-noise", "salt-and-pepper"),
     "l0": ("salt-and-pepper", "pointwise"),
 }
-#: About a thousand queries a sample instead of many thousands: our choice for a smoke test.
+#: About a thousand queries a sample instead of many thousands: our choice for a smoke test. On 16 networks for digits
+#: Auto-PGD with 10 steps to 3 classes left at most 1 point more than with 100 steps to 9 classes, and up to 13 points
+#: less than PGD, for less than what PGD costs.
 _QUICK: Final[dict[str, dict[str, int]]] = {
+    "apgd-t": {"steps": 10, "classes": 3},
     "square": {"queries": 1000},
     "hop-skip-jump": {"steps": 8, "queries": 50},
     "boundary": {"steps": 1000},
@@ -55,9 +59,9 @@ def suite_for(name: str, norm: Norm, answers: Asks) -> list[str | Attack]:
     """
     if name not in SUITES:
         raise UnknownAttack(f"no suite {name!r}; suites are {', '.join(SUITES)}{nearest(name, SUITES)}")
-    if answers == "gradients":
-        return list(SUITES[name])
-    chosen = (_BY_SCORES if answers == "logits" else _BY_DECISIONS).get(norm, SUITES[name])
+    chosen = SUITES[name]
+    if answers != "gradients":
+        chosen = (_BY_SCORES if answers == "logits" else _BY_DECISIONS).get(norm, chosen)
     if name != "quick":
         return list(chosen)
     return [
@@ -65,9 +69,22 @@ def suite_for(name: str, norm: Norm, answers: Asks) -> list[str | Attack]:
     ]
 
 
+def cascaded(name: str, attacks: Iterable[str]) -> frozenset[str]:
+    """Return which attacks of the suite see only what the ones before them left.
+
+    In the quick suite that is the last one with gradients; all others have numbers of their own.
+    """
+    return frozenset({"apgd-t"} if name == "quick" else attacks)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class AttackPlan:
-    """What is to be done, all of it checked."""
+    """What is to be done, all of it checked.
+
+    Args:
+        attacks: By the label of their outcomes.
+        cascade: Labels of the attacks that see only what the ones before them left.
+    """
 
     model: WrappedModel
     samples: Samples
@@ -76,7 +93,7 @@ class AttackPlan:
     budgets: tuple[float, ...]
     seed: int
     batch_size: int
-    cascade: bool
+    cascade: frozenset[str]
     jobs: int = 1
 
     def details(self) -> dict[str, Json]:

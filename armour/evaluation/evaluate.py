@@ -8,18 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...storage import Json, Store
-from ..array_api import Array
+from ..array_api import Array, Floats
 from ..contract.attack import Attack, Progress, SweepOptions, asks_of, check_answers, check_jobs, check_seed
 from ..contract.checked_samples import check_epsilons, check_samples, in_shares
 from ..distances import Norm
 from ..errors import InvalidInput
 from ..model import Asks, WrappedModel, wrap
-from .attack_plan import AttackPlan, Suite, label_attacks, suite_for
+from .answer_signs import logits_of, state_sign
+from .attack_plan import AttackPlan, Suite, cascaded, label_attacks, suite_for
 from .evaluation_checkpoint import Checkpoint
 from .evaluation_report import Evaluation
-from .masking import Symptom, black_box, plain_accuracy, symptoms, training_mode
+from .masking import SIGN_SAMPLES, black_box, plain_accuracy, symptoms
 from .outcome_log import OutcomeLog
-from .plausibility import budget_warnings, clean_warnings
+from .plausibility import budget_warnings, clean_warnings, mode_warnings
+from .symptom import Symptom
 from .tally import BudgetSummary, Tally, summarize
 
 _log = logging.getLogger(__name__)
@@ -82,7 +84,7 @@ def evaluate(
     budgets = tuple(sorted({0.0, *check_epsilons(epsilons)}))
     _check_countable(target, jobs)
     target, x = in_shares(target, x)
-    doubts = list(training_mode(target))
+    switched = tuple(mode_warnings(target.training_modules()))
     with target.evaluating():
         samples = check_samples(
             target, x, y, targets=None, margin=0.0, batch_size=batch_size, asks=_most_asked(planned.values())
@@ -95,18 +97,19 @@ def evaluate(
             budgets=budgets,
             seed=int(seed),
             batch_size=batch_size,
-            cascade=attacks is None and suite != "quick",
+            cascade=cascaded(suite, planned) if attacks is None else frozenset(),
             jobs=jobs,
         )
-        remarks = _warnings(plan)
+        remarks = (*switched, *_warnings(plan))
         done = Checkpoint(None if checkpoint is None else Path(checkpoint), plan.config(), samples)
         tally = Tally(samples, norm, budgets, plan.details())
+        before = _clean_logits(plan)
+        doubts: list[Symptom] = []
         gaps: dict[float, float] = {}
         with OutcomeLog(store, name, target.framework, parent, plan.config()) as log:
             try:
                 _sweep(plan, tally, log, done, progress)
-                doubts += _doubts(plan, tally)
-                gaps = _gaps(plan, tally)
+                doubts, gaps = list(_doubts(plan, tally, before)), _gaps(plan, tally)
                 worst_case = tally.worst_case(_verdict(doubts, gaps, remarks))
                 log.write(worst_case)
                 is_complete = True
@@ -166,7 +169,7 @@ def _sweep(
     for number, (label, attack) in enumerate(plan.attacks.items()):
         advance = _advance(progress, number, len(plan.attacks), label) if progress else None
         for budget, summary in _summaries(plan, attack, label, tally, done, advance):
-            tally.add(attack, label, budget, summary, cascade=plan.cascade)
+            tally.add(attack, label, budget, summary, cascade=label in plan.cascade)
             log.write([tally.outcomes[-1], *tally.worst_case()])
 
 
@@ -185,14 +188,25 @@ def _summaries(
     if not left:
         return
     sweep = SweepOptions(plan.seed, plan.batch_size, advance, plan.jobs)
-    attempts = attack.attempts(plan.model, plan.samples, left, sweep, tally.undefeated if plan.cascade else None)
+    pending = tally.undefeated if label in plan.cascade else None
+    attempts = attack.attempts(plan.model, plan.samples, left, sweep, pending)
     for budget, attempt in zip(left, attempts, strict=True):
         summary = summarize(plan.model, plan.samples, attempt, plan.norm)
         yield budget, summary
         done.put(label, budget, summary)  # after the outcome is stored: an interrupt in between loses no outcome
 
 
-def _doubts(plan: AttackPlan, tally: Tally) -> Iterator[Symptom]:
+def _clean_logits(plan: AttackPlan) -> Floats | None:
+    """Return the logits of the first samples; None for models without gradients, whose queries may be counted."""
+    return logits_of(plan.model, plan.samples.x[:SIGN_SAMPLES]) if plan.model.answers == "gradients" else None
+
+
+def _doubts(plan: AttackPlan, tally: Tally, before: Floats | None) -> Iterator[Symptom]:
+    """Yield the signs of masking.
+
+    Args:
+        before: Logits of the first samples before all attacks, None for a model without gradients.
+    """
     if plan.model.queries is not None and plan.model.queries.is_exhausted:
         yield Symptom(
             "queries-exhausted",
@@ -200,10 +214,13 @@ def _doubts(plan: AttackPlan, tally: Tally) -> Iterator[Symptom]:
             f"the query budget of {plan.model.queries.limit} rows was spent before the attacks were done; samples that "
             "were not attacked count as robust",
         )
-    if plan.model.answers != "gradients":
+    if before is None:
         return
     sweep = SweepOptions(plan.seed, plan.batch_size)
-    yield from symptoms(plan.model, plan.samples, plan.norm, plan.budgets[-1], sweep)
+    found = list(symptoms(plan.model, plan.samples, plan.norm, plan.budgets[-1], sweep))
+    yield from found
+    if all(symptom.name != "randomness" for symptom in found):
+        yield from state_sign(before, logits_of(plan.model, plan.samples.x[: len(before)]))
     if len(tally.lost_by) == 2:
         yield from black_box(tally.lost_by["gradients"], tally.lost_by["without"])
 
@@ -213,9 +230,8 @@ def _gaps(plan: AttackPlan, tally: Tally) -> dict[float, float]:
     if plan.model.answers != "gradients":
         return {}
     worst = {outcome.epsilon: outcome.accuracy for outcome in tally.worst_case()}
-    plain = plain_accuracy(
-        plan.model, plan.samples, plan.norm, plan.budgets, SweepOptions(plan.seed, plan.batch_size, None, plan.jobs)
-    )
+    sweep = SweepOptions(plan.seed, plan.batch_size, None, plan.jobs)
+    plain = plain_accuracy(plan.model, plan.samples, plan.norm, plan.budgets, sweep, tally.undefeated)
     return {budget: accuracy - worst[budget] for budget, accuracy in plain.items()}
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from ...storage import Outcome
 from ..model import Asks
-from .masking import Symptom
+from .symptom import Symptom
 
 #: The attack's name under which the worst case over all attacks is stored.
 WORST_CASE: Final = "worst-case"
@@ -22,11 +22,12 @@ class Evaluation:
         samples: Number of inputs, those wrong from the start among them.
         run: Id of the stored run, empty without a store.
         masking: Signs that gradients are hidden and the accuracies too good to be true; empty when there is none.
-        gap: By epsilon, accuracy under plain PGD with 40 steps less that in the worst case: what a report by PGD alone
-            would claim too much. Empty when the evaluation was interrupted.
+        gap: By epsilon, the share of samples that some attack defeats and plain PGD with 40 steps does not: what a
+            report by PGD alone would claim too much. Empty when the evaluation was interrupted.
         median_minimum_norm: Distance within which half of the samples fall, as found by any attack at any budget; 0
             where wrong from the start, infinite when more than half resist.
-        warnings: What is possible and hardly meant: budgets on the wrong scale, a clean accuracy below a guess's.
+        warnings: What is possible and hardly meant: budgets on the wrong scale, a clean accuracy below a guess's,
+            a model left in training mode.
         answers: What the model answered with: gradients, logits, or decisions alone.
         interrupted: True when the user stopped it; `outcomes` is then what was complete.
     """

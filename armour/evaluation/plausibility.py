@@ -1,4 +1,4 @@
-"""Warnings of an evaluation that can run and is hardly meant: budgets on another scale, a model that guesses."""
+"""Warnings of an evaluation that can run and is hardly meant: budgets on another scale, guesses, training mode."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -49,4 +49,13 @@ def clean_warnings(accuracy: float, classes: int) -> Iterator[str]:
         yield (
             f"the clean accuracy is {accuracy:.3f}, below the {1 / classes:.3f} of a guess among {classes} classes; "
             f"check that labels have the model's order and inputs the scale that it was trained on"
+        )
+
+
+def mode_warnings(count: int) -> Iterator[str]:
+    """Yield a sentence if so many modules were left in training mode; the evaluation is of evaluation mode."""
+    if count:
+        yield (
+            f"{count} modules were in training mode; they were switched to evaluation mode for the evaluation, "
+            "and back afterwards"
         )

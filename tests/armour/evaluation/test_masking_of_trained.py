@@ -66,10 +66,13 @@ def test_masked_networks_are_told_why(mask, cause):
     assert found[cause].explanation
 
 
-def test_a_network_left_in_training_mode_is_told():
+def test_a_network_left_in_training_mode_is_switched_and_told_and_not_accused():
+    network = digits.torch_model("plain").train()
     with pytest.warns(UserWarning, match="in training mode"):
-        found = verdict(digits.torch_model("plain").train())
-    assert set(found) == {"training-mode"}
+        found = evaluate(wrap(network), *samples(), [0.05])
+    assert found.masking == ()
+    assert any("modules were in training mode; they were switched" in sentence for sentence in found.warnings)
+    assert network.training
 
 
 def test_logits_times_100_do_not_make_a_network_look_robust():

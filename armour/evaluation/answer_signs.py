@@ -1,0 +1,84 @@
+"""Signs in a model's answers: their scale, chance, the company of other samples, and memory of earlier calls."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from ..array_api import Array, Floats, to_numpy
+from ..model import WrappedModel
+from .symptom import Symptom
+
+# All thresholds are our choice; benchmarks/armour.py has the models that exceed them and those that do not.
+_LARGE: Final = 50.0  # between the two largest logits, in the median: float32 loses 1 - p from a gap of 17 on
+_SMALL: Final = 0.01  # there: the cross-entropy weighs all other classes alike, to a hundredth
+_RANDOM: Final = 1e-4  # of the spread of the logits
+_ALONE: Final = 1e-3  # of the spread: sums in another order differ by less than a thousandth of it
+_TRIED_ALONE: Final = 4  # samples
+
+
+def logits_of(model: WrappedModel, x: Array) -> Floats:
+    """Return `(n, classes)` float64 logits of native inputs."""
+    return np.asarray(to_numpy(model.logits(x)), np.float64)
+
+
+def answer_signs(model: WrappedModel, x: Array) -> Iterator[Symptom]:
+    """Yield the signs that the answers to `(n, ...)` native inputs show, before any attack."""
+    first, second = (logits_of(model, x) for _ in range(2))
+    differing = _difference(first, second)
+    if differing > _RANDOM:
+        yield Symptom(
+            "randomness", differing, "the same input gets different logits each time; average over the randomness"
+        )
+    else:
+        yield from _company_sign(model, x, first)
+    yield from _scale_sign(first)
+
+
+def state_sign(before: Floats, after: Floats) -> Iterator[Symptom]:
+    """Yield a sign if the same inputs get other logits after the attacks than before them."""
+    differing = _difference(before, after)
+    if differing > _RANDOM:
+        yield Symptom(
+            "state",
+            differing,
+            "the same inputs get other logits after the attacks than before, so the model keeps a state from call to "
+            "call; attack a copy without it, and try the examples on a fresh model",
+        )
+
+
+def _scale_sign(logits: Floats) -> Iterator[Symptom]:
+    top = np.sort(logits, axis=1)
+    gap = float(np.median(top[:, -1] - top[:, -2]))
+    if _SMALL <= gap <= _LARGE:
+        return
+    trouble = (
+        "far apart that softmax saturates and its gradients vanish"
+        if gap > _LARGE
+        else "close together that the cross-entropy cannot tell the nearest class"
+    )
+    yield Symptom(
+        "logit-scale",
+        gap,
+        f"logits are so {trouble}; leave the factor out of the model, or run suite standard, whose apgd-t does not "
+        "depend on the scale",
+    )
+
+
+def _company_sign(model: WrappedModel, x: Array, logits: Floats) -> Iterator[Symptom]:
+    if len(x) < 2:
+        return
+    alone = np.concatenate([logits_of(model, x[row : row + 1]) for row in range(min(_TRIED_ALONE, len(x)))])
+    differing = _difference(logits[: len(alone)], alone)
+    if not differing <= _ALONE:  # NaN, too: of a single sample there may be no variance
+        yield Symptom(
+            "batch-dependence",
+            differing,
+            "a sample gets other logits alone than in a batch, as from batch statistics in evaluation mode; let batch "
+            "norm track running statistics, or run with batch_size=1, as one input is served",
+        )
+
+
+def _difference(first: Floats, second: Floats) -> float:
+    """Return the largest difference between two answers, as a share of the spread of the first."""
+    return float(np.abs(first - second).max() / max(float(first.std()), 1e-30))
