@@ -7,7 +7,7 @@ import numpy as np
 
 from ..insight import Diagnosis, Judgement, deviation, stored_diagnosis, stored_verdict
 from ..insight.verdict import matters
-from ..storage import Finding, InvalidName, Run, metric_name, split_metric
+from ..storage import ROOT_SITE, Finding, InvalidName, Run, metric_name, split_metric
 from .address import PageAddress
 from .formatting import prose
 from .queries.reader import Reader
@@ -119,6 +119,14 @@ def filled_address(reader: Reader, run: Run, address: PageAddress) -> PageAddres
     if not address.metric:
         address = replace(address, metric=next(iter(default_maps(reader.metrics(run.id))), ""))
     return address
+
+
+def boxed_address(reader: Reader, run: Run, address: PageAddress) -> PageAddress:
+    """Return the filled address for a page with maps: a finding of the whole model is about no row of them."""
+    first = headline_of(reader, run).first
+    filled = filled_address(reader, run, address)
+    is_of_model = first is not None and first.site == ROOT_SITE
+    return replace(filled, site=None) if is_of_model and address.site is None else filled
 
 
 def metric_error(name: str) -> str:

@@ -20,6 +20,34 @@ from .theme import Palette
 _HISTORY: Final = 0.5
 
 
+def steps_shown(reader: Reader, run: str) -> tuple[int, int]:
+    """Return the first and the last step of the axis that curve and maps of a run share.
+
+    While the run is written the axis ends at a round number of steps, so that it stays the same for many steps.
+    """
+    info, names = reader.find(run), reader.scalars(run)
+    first = 0
+    for name in ("loss",) if "loss" in names else names[:1]:
+        steps = reader.scalar(run, name, limit=_FEW).steps
+        first = int(steps[0]) if steps.size else 0
+    last = max(first, info.last_step)
+    return first, last if info.state != "running" else first + _rounded_up(last - first + 1)
+
+
+#: Points of a series of which only the first step is wanted.
+_FEW: Final = 16
+
+
+def _rounded_up(steps: int) -> int:
+    """Return the next of 10, 15, 20, 30, 40, 60, 80, 100, 150, ... that is not below the number of steps."""
+    decade = 10
+    while True:
+        for tenths in (10, 15, 20, 30, 40, 60, 80):
+            if steps <= decade * tenths // 10:
+                return decade * tenths // 10
+        decade *= 10
+
+
 def curve_name(scalar: str, scale: str, span: Span | None = None) -> str:
     """Return the name by which the browser knows a curve: the tail of another one must not be appended to it."""
     return f"{scalar} {scale} {span}" if span else f"{scalar} {scale}"
@@ -40,6 +68,7 @@ def run_curve_figure(
         flags=flags_of(reader.findings(run)),
         log=is_log,
         span=span,
+        shown=steps_shown(reader, run),
     )
     if learners:
         _name(figure, learners, [points_of(item.steps, item.values, log=is_log) for item in curves], palette)
@@ -79,7 +108,7 @@ def run_heatmap_figure(
         NamedHeatmap(metric, run_heatmap_data(reader, run, metric, cast("View", view), maps=len(metrics), span=span)[1])
         for metric in metrics
     ]
-    return heat_stack(maps, palette, selected=selected, span=span)
+    return heat_stack(maps, palette, selected=selected, span=span, shown=steps_shown(reader, run))
 
 
 def run_heatmap_data(

@@ -70,13 +70,34 @@
       if (range.includes(undefined)) {
         return none();
       }
-      const [low, high] = stepsBetween(plotOf(prop_id.split(".")[0]), range);
+      const plot = plotOf(prop_id.split(".")[0]);
+      const whole = plot && plot.layout && plot.layout.meta && plot.layout.meta.whole;
+      if (whole && range.every((end, at) => Math.abs(end - whole[at]) < 1e-6)) {
+        return span ? "" : none(); // the axes were reset
+      }
+      const [low, high] = stepsBetween(plot, range);
       if (typeof low !== "number") {
         return none();
       }
       const first = Math.max(0, Math.floor(low));
       const next = first + "-" + Math.max(first + 1, Math.ceil(high));
       return next === span ? none() : next;
+    },
+
+    // Gives the curve above the maps their margins, so that a step stands at one place in both; not on a phone.
+    alignAxes: function (_curve, _maps, curve, maps) {
+      const align = () => {
+        const [above, below] = [plotOf(curve), plotOf(maps)];
+        const [size, target] = [above, below].map((plot) => plot && plot._fullLayout && plot._fullLayout._size);
+        if (!window.Plotly || !window.Plotly.relayout || window.innerWidth <= 860 || !size || !target || !below.offsetParent) {
+          return;
+        }
+        if (Math.abs(size.l - target.l) > 0.5 || Math.abs(size.r - target.r) > 0.5) {
+          window.Plotly.relayout(above, { "margin.l": target.l, "margin.r": target.r });
+        }
+      };
+      [50, 400, 1500].forEach((wait) => setTimeout(align, wait)); // the labels of the maps get their room as they are drawn
+      return none();
     },
 
     paused: (isFollowing) => !isFollowing,

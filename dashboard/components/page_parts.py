@@ -89,6 +89,7 @@ CONFIG: Final = {
     "showSendToCloud": False,
     "plotlyServerURL": "",
     "responsive": True,
+    "doubleClick": "autosize",
     "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
     "toImageButtonOptions": {"format": "svg"},
 }

@@ -123,10 +123,16 @@ def curve_figure(
     log: bool = False,
     selected: int | None = None,
     span: Span | None = None,
+    shown: Span | None = None,
 ) -> go.Figure:
     """Draw the curve; findings stand as symbols along the top, each with a thin line down to its step.
 
     Marks and flags live in a strip above the values, so they stay in view however those are zoomed.
+
+    Args:
+        selected: A step that is marked.
+        span: The range of steps that was read.
+        shown: First and last step of the axis where all steps are shown; by default from zero to the last one.
     """
     shapes = _falls(flags, palette)
     if selected is not None:
@@ -134,17 +140,25 @@ def curve_figure(
         shapes.append(
             {"type": "line", "x0": selected, "x1": selected, "yref": "paper", "y0": 0, "y1": _VALUES, "line": line}
         )
-    steps = {"title": {"text": "step"}, "showgrid": False, "rangemode": "tozero"}
+    steps: dict[str, object] = {"title": {"text": "step"}, "showgrid": False, "rangemode": "tozero"}
+    if span or shown:
+        steps["range"] = list(span) if span else whole_range(shown)
     return drawing(
         [_line(points, palette, name), _marks(points, palette), _flags(flags, palette)],
         palette,
         shapes=shapes,
         showlegend=False,
         uirevision=name,
-        xaxis={**steps, "range": list(span)} if span else steps,
+        meta={"whole": whole_range(shown)},
+        xaxis=steps,
         yaxis={"type": "log" if log else "linear", "domain": [0, _VALUES], "exponentformat": "power" if log else "e"},
         yaxis2={"domain": [_VALUES, 1], "range": [0, 1], "anchor": "x", "visible": False, "fixedrange": True},
     )
+
+
+def whole_range(shown: Span | None) -> list[float] | None:
+    """Return the range of an axis from the first to the last step; half a step wider, as cells of a map are."""
+    return None if shown is None else [shown[0] - 0.5, shown[1] + 0.5]
 
 
 def _line(points: Points, palette: Palette, name: str) -> Part:

@@ -13,6 +13,7 @@ from ...storage import Matrix, display_site
 from ..address import Span
 from ..formatting import number, short_site
 from ..theme import ColorScale, Palette
+from .curve_figure import whole_range
 from .drawing import Part, drawing
 
 View = Literal["deviation", "raw"]
@@ -323,8 +324,15 @@ def heat_stack(
     *,
     selected: tuple[str, int] | None = None,
     span: Span | None = None,
+    shown: Span | None = None,
 ) -> go.Figure:
-    """Draw the maps under each other, each under its metric, and frame the selected cell in each map that has it."""
+    """Draw the maps under each other, each under its metric, and frame the selected cell in each map that has it.
+
+    Args:
+        selected: Site and step of the cell.
+        span: The range of steps that was read.
+        shown: First and last step of the axis where all steps are shown; by default those of the maps.
+    """
     heights = stack_heights([len(named.heat.sites) for named in maps])
     total = sum(heights) + _TITLE * len(maps)
     traces: list[Part] = []
@@ -352,16 +360,18 @@ def heat_stack(
         margin={"l": 8, "r": 8, "t": 0, "b": _FOOT},
         annotations=titles,
         shapes=frames,
-        xaxis={**steps, "range": list(span)} if span else {**steps, **_whole_steps(maps)},
+        meta={"whole": whole_range(shown)},
+        xaxis={**steps, "range": list(span)} if span else {**steps, **_whole_steps(maps, shown)},
     )
 
 
-def _whole_steps(maps: Sequence[NamedHeatmap]) -> Part:
-    """Return the axis of very few steps: a label for each, and room beside it."""
+def _whole_steps(maps: Sequence[NamedHeatmap], shown: Span | None) -> Part:
+    """Return the axis of all steps; of very few it has a label for each, and room beside it."""
     steps = np.unique(np.concatenate([named.heat.steps for named in maps])) if maps else np.empty(0)
     if not 0 < steps.size <= _AS_POINTS:
-        return {}
-    return {"tickmode": "array", "tickvals": steps.tolist(), "range": [float(steps[0]) - 0.5, float(steps[-1]) + 0.5]}
+        return {"range": whole_range(shown)} if shown else {}
+    shown = shown or (int(steps[0]), int(steps[-1]))
+    return {"tickmode": "array", "tickvals": steps.tolist(), "range": whole_range(shown)}
 
 
 def _map(named: NamedHeatmap, palette: Palette, axis: str, domain: list[float]) -> list[Part]:

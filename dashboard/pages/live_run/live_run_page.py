@@ -19,12 +19,12 @@ from ...components.shell import ShellIds
 from ...components.tensor_detail import tensor_panel
 from ...components.verdict_panel import verdict_panel
 from ...figures.curve_figure import Points, points_of
-from ...headline import default_maps, diagnosis_of, filled_address, headline_of, tensor_of
+from ...headline import boxed_address, default_maps, diagnosis_of, headline_of, tensor_of
 from ...page_callbacks import control_keys, follow_run, keep_address
 from ...page_registry import page
 from ...queries.reader import Reader
 from ...queries.result_queries import learner_scalars, main_loss
-from ...run_figures import curve_name, missing_metric, run_curve_figure, run_heatmap_figure
+from ...run_figures import curve_name, missing_metric, run_curve_figure, run_heatmap_figure, steps_shown
 from ...theme import SCHEME_SHOWN, palette_of
 from .live_run_panels import (
     CONTROLS,
@@ -57,6 +57,7 @@ class Cursor:
         findings: How many findings were marked.
         appended: Points added to the curve since it was drawn.
         polls: Polls that found something new.
+        end: The last step of the axis.
     """
 
     version: str = ""
@@ -65,6 +66,7 @@ class Cursor:
     findings: int = 0
     appended: int = 0
     polls: int = 0
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,8 @@ class LiveUpdate:
 def cursor_now(reader: Reader, run: Run) -> Cursor:
     """Return the cursor of a page that is being laid out."""
     findings = len(reader.findings(run.id))
-    return Cursor(version=reader.version(run.id), state=run.state, step=run.last_step, findings=findings)
+    end = steps_shown(reader, run.id)[1]
+    return Cursor(version=reader.version(run.id), state=run.state, step=run.last_step, findings=findings, end=end)
 
 
 def poll(reader: Reader, run: Run, scalar: str, seen: Cursor, *, log: bool) -> LiveUpdate | None:
@@ -99,7 +102,9 @@ def poll(reader: Reader, run: Run, scalar: str, seen: Cursor, *, log: bool) -> L
     points = points_of(new.steps, new.values, log=log)
     step = max((seen.step, *points.x[-1:]))
     appended = seen.appended + len(points.x)
-    is_redrawn = bool(points.mark_x) or findings != seen.findings or appended > _APPENDED or new.total > len(points.x)
+    end = steps_shown(reader, run.id)[1]
+    has_news = bool(points.mark_x) or findings != seen.findings or end != seen.end
+    is_redrawn = has_news or appended > _APPENDED or new.total > len(points.x)
     polls = seen.polls + 1
     cursor = Cursor(
         version=version,
@@ -108,6 +113,7 @@ def poll(reader: Reader, run: Run, scalar: str, seen: Cursor, *, log: bool) -> L
         findings=findings,
         appended=0 if is_redrawn else appended,
         polls=polls,
+        end=end,
     )
     due = is_redrawn or run.state != "running" or polls % _SLOW_EVERY == 1
     return LiveUpdate(cursor, None if is_redrawn or not points.x else points, is_redrawn, due)
@@ -307,6 +313,13 @@ def connect_browser(app: dash.Dash) -> None:
         prevent_initial_call=True,
     )
     app.clientside_callback(
+        ClientsideFunction("mindscope", "alignAxes"),
+        Input(LiveRunIds.curve, "figure"),
+        Input(LiveRunIds.heat, "figure"),
+        State(LiveRunIds.curve, "id"),
+        State(LiveRunIds.heat, "id"),
+    )
+    app.clientside_callback(
         ClientsideFunction("mindscope", "openCell"),
         Output(LiveRunIds.metric, "value"),
         Output(LiveRunIds.site, "value"),
@@ -346,7 +359,7 @@ def layout(reader: Reader, address: PageAddress) -> Component:
     if run.kind == "evaluation":
         return evaluation(reader, run)
     seen = cursor_now(reader, run)
-    here = filled_address(reader, run, address)
+    here = boxed_address(reader, run, address)
     status = html.Div(status_of(reader, run), id=LiveRunIds.status, className="status")
     follow = dmc.Switch(
         id=LiveRunIds.follow, checked=True, label="Follow", size="xs", labelPosition="left", style=follow_style(run)
