@@ -376,10 +376,8 @@ def _whole_steps(maps: Sequence[NamedHeatmap], shown: Span | None) -> Part:
 
 def _map(named: NamedHeatmap, palette: Palette, axis: str, domain: list[float]) -> list[Part]:
     bar = {"y": sum(domain) / 2, "len": domain[1] - domain[0], "lenmode": "fraction"}
-    return [
-        {**trace, "meta": {"metric": named.metric, "groups": dict(named.groups)}}
-        for trace in heat_traces(named.heat, palette, axis=axis, bar=bar)
-    ]
+    meta = {"metric": named.metric, **({"groups": dict(named.groups)} if named.groups else {})}
+    return [{**trace, "meta": meta} for trace in heat_traces(named.heat, palette, axis=axis, bar=bar)]
 
 
 def _title(named: NamedHeatmap, palette: Palette, y: float, *, has_broken: bool) -> Part:
