@@ -40,8 +40,8 @@ def lineage(
 ) -> int:
     """Compare the settings and results of runs: filter, sort, and rank the parameters that a result depends on.
 
-    `result.loss` is the median of the last tenth of a run's losses, `result.loss.min` and `.max` are the smallest and
-    the largest; the same holds for every other logged value.
+    `result.loss` is a run's last loss, `result.loss.median` the median of the last tenth, `.min` and `.max` the
+    smallest and the largest; the same holds for every other logged value.
     """
     store = same_store or store
     from ..insight.lineage import importance, ordered, parse_query

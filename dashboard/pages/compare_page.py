@@ -24,7 +24,14 @@ from ..formatting import count, number
 from ..headline import metric_error
 from ..page_callbacks import METRIC, SITE, control_keys, follow_run, keep_address
 from ..page_registry import page
-from ..queries.comparison_queries import alignment, common_metrics, comparison, difference_matrix, first_difference
+from ..queries.comparison_queries import (
+    alignment,
+    common_metrics,
+    comparison,
+    difference_matrix,
+    first_difference,
+    model_of,
+)
 from ..queries.reader import Reader
 from ..queries.x_axes import AXES, along, axes_of
 from ..theme import Palette, palette_of
@@ -61,6 +68,8 @@ CONTROLS: Final = (
 
 
 _POINTS: Final = 2000
+#: Runs among which one with the same model is looked for, the nearest in time. Our choice: a second of reading.
+_LOOKED_AT: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +81,18 @@ class RunPair:
 
 
 def pair_of(reader: Reader, run: Run, other: str | None) -> RunPair | None:
-    """Return the run with the other one, or with the next older training; None where there is none."""
+    """Return the run with the other one, or with the next older training, of the same model if there is one.
+
+    None where there is no other training.
+    """
     if other:
         return RunPair(run, reader.find(other))
-    older = [candidate for candidate in reader.runs() if candidate.id != run.id and candidate.kind != "evaluation"]
-    near = [candidate for candidate in older if candidate.created_at <= run.created_at] or older
-    return RunPair(run, near[0]) if near else None
+    others = [candidate for candidate in reader.runs() if candidate.id != run.id and candidate.kind != "evaluation"]
+    older = [candidate for candidate in others if candidate.created_at <= run.created_at]
+    near = [*older, *(candidate for candidate in reversed(others) if candidate not in older)]
+    model = model_of(reader, run)
+    alike = (candidate for candidate in near[:_LOOKED_AT] if model and model_of(reader, candidate) == model)
+    return RunPair(run, next(alike, near[0])) if near else None
 
 
 def overlay(reader: Reader, pair: RunPair, metric: str, site: str, axis: str, palette: Palette) -> go.Figure:
@@ -128,6 +143,8 @@ _VERDICTS: Final = {
 def verdict_cards(run: Run, found: Comparison) -> list[html.Div]:
     """Build cards: whether the runs are the same, where they diverge, and by how much."""
     words, why, tone = _VERDICTS[found.verdict]
+    if found.verdict == "identical" and found.apart:
+        words, why, tone = "Equal where both recorded", "; ".join(found.apart), "watch"
     common = f"{count(found.common, 'common step')}, {found.values:,} values compared"
     if found.first is None:
         none = card("First difference", "–", "none beyond rounding")

@@ -29,6 +29,11 @@ def comparison(reader: Reader, first: Run, second: Run) -> Comparison:
     return reader.cached(first.id, key, lambda store: compare((store, store), (first, second)))
 
 
+def model_of(reader: Reader, run: Run) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Return names and shapes of the run's parameters, by which two runs have the same model; empty without any."""
+    return tuple((info.site, info.shape) for info in reader.structure(run.id).parameters)
+
+
 def alignment(reader: Reader, first: Run, second: Run) -> Alignment:
     """Match the sites of the second run to those of the first."""
     return align(reader.structure(first.id), reader.structure(second.id))

@@ -122,13 +122,28 @@ def is_numeric(rows: Sequence[Provenance], field: str) -> bool:
     return bool(values) and all(isinstance(value, int | float) for value in values)
 
 
-def correlations(rows: Sequence[Provenance], fields: Sequence[str], results: Sequence[str]) -> NDArray[np.float64]:
-    """Return `(fields, results)` rank correlation over the runs that have both; NaN with fewer than six."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Correlations:
+    """Rank correlations of fields with results.
+
+    Args:
+        values: `(fields, results)`, -1 to 1; NaN with fewer than six runs.
+        runs: `(fields, results)` how many runs have both.
+    """
+
+    values: NDArray[np.float64]
+    runs: NDArray[np.int64]
+
+
+def correlations(rows: Sequence[Provenance], fields: Sequence[str], results: Sequence[str]) -> Correlations:
+    """Return the rank correlation of each field with each result over the runs that have both."""
     found = np.full((len(fields), len(results)), np.nan)
+    runs = np.zeros(found.shape, np.int64)
     columns = {name: np.array([row.number(name) for row in rows]) for name in (*fields, *results)}
     for at, field in enumerate(fields):
         for beside, result in enumerate(results):
             both = np.isfinite(columns[field]) & np.isfinite(columns[result])
-            if both.sum() >= _FEWEST:
+            runs[at, beside] = both.sum()
+            if runs[at, beside] >= _FEWEST:
                 found[at, beside] = correlation(columns[field][both], columns[result][both])
-    return found
+    return Correlations(found, runs)

@@ -21,6 +21,7 @@ Verdict = Literal["identical", "within_noise", "unclear", "diverged", "different
 #: Steps from which the noise is learned if the runs are not bit-equal. Our choice: three tolerate one odd step.
 _LEARN = 3
 _MOST = 20
+_LOSS: Final = "scalar/loss"
 #: Subjects whose values depend on the earlier steps at which they were due.
 _OF_HISTORY = frozenset({"activation/units", "batch/tokens", "gradient/signal", "update/direction"})
 #: Scalars over the recorded parameters, which a configuration chooses.
@@ -42,6 +43,8 @@ class Comparison:
         exact_until: Last step up to which everything was bit-equal; -1 if the first one was not.
         values: Number of compared values.
         is_start_clear: True if rounding explains the first common step, or certainly does not.
+        apart: In what the runs differ that no compared value shows, in words: steps that one of them has, a loss that
+            one of them has not recorded, optimizers. Values may be equal all the same; the runs are not identical then.
     """
 
     runs: tuple[str, str]
@@ -56,6 +59,7 @@ class Comparison:
     is_start_clear: bool
     alignment: Alignment
     differences: tuple[Difference, ...]
+    apart: tuple[str, ...] = ()
 
 
 def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int] | None = None) -> Comparison:
@@ -71,6 +75,12 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
     alignment = align(structures[0], structures[1])
     walk = _Walk(alignment, Rounding(structures), _incomparable_scalars(stores, runs, ranks, alignment))
     walk.go(stores[0].replay(runs[0].id, rank=ranks[0]), stores[1].replay(runs[1].id, rank=ranks[1]))
+    differing = (
+        *_of_used(origins(stores, runs, ranks, alignment), unused_generators(stores, runs, ranks)),
+        *program_changes(stores, runs, ranks),
+        *differences(runs, (structures[0], structures[1]), alignment),
+    )
+    has_loss = [_LOSS in store.metrics(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True)]
     return Comparison(
         runs=(runs[0].id, runs[1].id),
         ranks=ranks,
@@ -83,12 +93,20 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
         values=walk.values,
         is_start_clear=not walk.unclear,
         alignment=alignment,
-        differences=(
-            *_of_used(origins(stores, runs, ranks, alignment), unused_generators(stores, runs, ranks)),
-            *program_changes(stores, runs, ranks),
-            *differences(runs, (structures[0], structures[1]), alignment),
-        ),
+        differences=differing,
+        apart=tuple(_apart(walk, has_loss, differing)),
     )
+
+
+def _apart(walk: "_Walk", has_loss: Sequence[bool], differing: Iterable[Difference]) -> Iterator[str]:
+    """Yield in words what makes runs of equal values two different ones."""
+    first, second = (between + len(behind) for between, behind in zip(walk.only, walk.waiting, strict=True))
+    if (first or second) and not walk.parted:
+        yield f"{first} steps are in the first run alone, {second} in the second"
+    if has_loss[0] != has_loss[1]:
+        yield f"the {'second' if has_loss[0] else 'first'} run has recorded no loss"
+    if any(difference.area == "optimizer" for difference in differing):
+        yield "their optimizers differ"
 
 
 def _of_used(starts: Iterable[Difference], unused: Set[str]) -> Iterator[Difference]:
@@ -127,7 +145,7 @@ class _Walk:
         self._pairs, self._newest = 0, -1
         self.only = [0, 0]
         self.verdict: Verdict = "incomparable"
-        self._waiting: list[set[int]] = [set(), set()]
+        self.waiting: list[set[int]] = [set(), set()]
         self._learned = 0
 
     def go(self, first: Iterator[StepRecord], second: Iterator[StepRecord]) -> None:
@@ -136,14 +154,14 @@ class _Walk:
             self._without_history |= _history(pair.first) ^ _history(pair.second)
             if pair.first is None or pair.second is None:
                 if (alone := pair.first or pair.second) is not None:
-                    self._waiting[0 if pair.second is None else 1].add(alone.step)
+                    self.waiting[0 if pair.second is None else 1].add(alone.step)
                 continue
             found = sorted(self._tensors(pair.first, pair.second), key=lambda tensor: tensor.order)
             if not found:
                 continue
             if self.common:
-                self.only = [missing + len(new) for missing, new in zip(self.only, self._waiting, strict=True)]
-            self._waiting = [set(), set()]
+                self.only = [missing + len(new) for missing, new in zip(self.only, self.waiting, strict=True)]
+            self.waiting = [set(), set()]
             self._pairs += 1
             if pair.first.step != self._newest:
                 self.common, self._newest = self.common + 1, pair.first.step
@@ -265,6 +283,7 @@ def comparison_to_json(comparison: Comparison) -> dict[str, Json]:
         "also": [_divergence_to_json(divergence) for divergence in comparison.also],
         "common_steps": comparison.common,
         "missing_steps": list(comparison.missing),
+        "apart": list(comparison.apart),
         "exact_until": comparison.exact_until,
         "is_start_clear": comparison.is_start_clear,
         "values_compared": comparison.values,
@@ -338,6 +357,8 @@ def render_comparison(comparison: Comparison) -> str:
 
 def _verdict_text(comparison: Comparison) -> str:
     count = f"{comparison.common} common steps compared, {comparison.values:,} values"
+    if comparison.verdict == "identical" and comparison.apart:
+        return f"equal to the bit where both have recorded: {count}; but {'; '.join(comparison.apart)}"
     if comparison.verdict == "identical":
         return f"identical: {count}, equal to the bit"
     if comparison.verdict == "within_noise":

@@ -1,6 +1,7 @@
 """Estimates which parameters a result depends on: share of its variance, correlation, and chance."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +11,12 @@ from ...storage import Json
 from .provenance import Provenance
 from .run_filters import known_fields, resolve
 
-__all__ = ["Importance", "correlation", "importance", "variance_share"]
+__all__ = ["Importance", "correlation", "importance", "is_hash", "variance_share"]
 
 #: Groups that numeric values are cut into: enough to show a valley, few enough for a handful of runs each.
 _GROUPS = 5
+#: A checksum or a commit, as they are stored.
+_HASH = re.compile("[0-9a-f]{7,64}")
 #: Fewer runs than this say nothing about any parameter. Our choice: five groups of two would have no error left.
 _FEWEST = 6
 #: Shufflings of the result that chance is judged by: the least p-value is 1 / (1 + this).
@@ -53,7 +56,7 @@ def importance(
 
     Args:
         result: The field that is to be explained, `loss` for `result.loss`.
-        fields: The parameters; by default all settings that differ between the runs.
+        fields: The parameters; by default all settings that differ between the runs and are no hashes.
         seed: Of the shuffling.
 
     Raises:
@@ -61,15 +64,21 @@ def importance(
     """
     known = known_fields(rows)
     target = f"result.{result}" if f"result.{result}" in known else resolve(result, known)
-    names = [resolve(name, known) for name in fields] if fields is not None else _causes(known)
+    names = [resolve(name, known) for name in fields] if fields is not None else _causes(rows, known)
     scored = [row for row in rows if np.isfinite(row.number(target))]
     rng = np.random.default_rng(seed)
     found = [made for name in names if name != target and (made := _importance(scored, name, target, rng)) is not None]
     return tuple(sorted(found, key=lambda entry: (-entry.share, entry.p_value, entry.field)))
 
 
-def _causes(fields: Sequence[str]) -> list[str]:
-    return [name for name in fields if name.startswith(_CAUSES)]
+def _causes(rows: Sequence[Provenance], fields: Sequence[str]) -> list[str]:
+    return [name for name in fields if name.startswith(_CAUSES) and not is_hash(row.fields.get(name) for row in rows)]
+
+
+def is_hash(values: Iterable[Json]) -> bool:
+    """Return whether all values are checksums or commits, which name a thing and explain nothing by themselves."""
+    known = [value for value in values if value is not None]
+    return bool(known) and all(isinstance(value, str) and _HASH.fullmatch(value) is not None for value in known)
 
 
 def _importance(rows: Sequence[Provenance], name: str, target: str, rng: np.random.Generator) -> Importance | None:

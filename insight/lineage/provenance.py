@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from ...storage import ROOT_SITE, Json, Run, Store, Structure
+from ...storage import ROOT_SITE, Json, Run, Series, Store, Structure
 from ..result_scalars import is_result
 from ..script_arguments import named_arguments
 
@@ -15,7 +15,8 @@ __all__ = ["RESULT_WORDS", "Provenance", "lineage", "provenance"]
 
 #: What the fields `result.*` hold of a scalar, in words.
 RESULT_WORDS = (
-    "result.NAME is the median of the last tenth of what was logged of NAME; result.NAME.min and .max are of all of it"
+    "result.NAME is the last value that was logged of NAME, result.NAME.median the median of the last tenth of them; "
+    "result.NAME.min and .max are of all of them"
 )
 #: Batches whose checksums make that of the data, and how far the first of them are looked for. Our choice: other data
 #: or another order shows at once, and runs that stopped early have as many.
@@ -108,18 +109,29 @@ def _of_host(run: Run) -> Iterator[tuple[str, Json]]:
 
 
 def _results(store: Store, run: Run, rank: int) -> Iterator[tuple[str, Json]]:
-    """Return each result scalar's end (median of the last tenth of its values), minimum and maximum."""
+    """Return each result scalar's last value, the median of the last tenth of its values, minimum and maximum."""
     for metric in store.metrics(run.id, rank=rank):
         subject, _, name = metric.partition("/")
         if subject != "scalar" or not is_result(name):
             continue
-        values = store.series(run.id, ROOT_SITE, metric, rank=rank).values
+        series = store.series(run.id, ROOT_SITE, metric, rank=rank)
+        values = series.values
         if len(values):
-            yield f"result.{name}", float(np.median(values[-max(1, len(values) // 10) :]))
+            yield f"result.{name}", float(values[-1])
+            yield f"result.{name}.median", _level(store, run, series)
         finite = values[np.isfinite(values)]
         if len(finite):
             yield f"result.{name}.min", float(finite.min())
             yield f"result.{name}.max", float(finite.max())
+
+
+def _level(store: Store, run: Run, series: Series) -> float:
+    """Return the median of the last tenth of a scalar's values, of which a thinned series has the extremes alone."""
+    count = max(1, series.total // 10)
+    if len(series.values) < series.total:
+        first = int(series.steps[-1] - (series.steps[-1] - series.steps[0]) // 10)
+        series = store.series(run.id, ROOT_SITE, series.metric, rank=series.rank, first=first, limit=count * 4)
+    return float(np.median(series.values[-count:]))
 
 
 def _value(word: Json) -> Json:

@@ -94,8 +94,7 @@ def _parts(splits: Sequence[StepSplit]) -> Iterator[Advice]:
 
 def _share(split: StepSplit, kind: str) -> float:
     """Return the share of a part; of the monitor with its thread."""
-    beside = split.share("writer") if kind == "monitor" and "writer" in split.beside else 0.0
-    return split.share(kind) + beside
+    return split.monitor_share if kind == "monitor" else split.share(kind)
 
 
 def _straggler(ranks: Sequence[RankTime]) -> Iterator[Advice]:

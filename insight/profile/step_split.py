@@ -61,7 +61,22 @@ class StepSplit:
 
     def share(self, name: str) -> float:
         """Return the share of the step that a phase or part takes; NaN if unknown. All phases sum to 1."""
-        seconds = self.phases.get(name, self.inside.get(name, self.beside.get(name, float("nan"))))
+        return self._part(self.phases.get(name, self.inside.get(name, self.beside.get(name, float("nan")))))
+
+    @property
+    def monitor_s(self) -> float:
+        """Seconds of a step that the monitor takes around the optimizer and on its own thread; NaN if unknown.
+
+        Its hooks work inside of forward and backward and are not among them; `mindscope doctor --cost` measures these.
+        """
+        return self.inside.get("monitor", float("nan")) + self.beside.get("writer", 0.0)
+
+    @property
+    def monitor_share(self) -> float:
+        """The share of a step that `monitor_s` is."""
+        return self._part(self.monitor_s)
+
+    def _part(self, seconds: float) -> float:
         whole = sum(self.phases.values()) or self.step_s
         return seconds / whole if whole > 0.0 else float("nan")
 

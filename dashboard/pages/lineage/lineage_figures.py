@@ -7,12 +7,11 @@ from typing import Final
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
 from ....insight.lineage import Importance, Provenance, importance
 from ....storage import Json
 from ...formatting import number, short_site
-from ...queries.provenance_queries import RESULT, correlations, is_numeric, results_of
+from ...queries.provenance_queries import RESULT, Correlations, correlations, is_numeric, results_of
 from ...theme import Palette, template
 
 #: A share that came about by chance more often than this is drawn hatched: the usual bound of significance.
@@ -57,13 +56,11 @@ def _words(parameter: Importance) -> str:
 
 
 def correlation_figure(
-    fields: Sequence[str], results: Sequence[str], values: NDArray[np.float64], palette: Palette
+    fields: Sequence[str], results: Sequence[str], found: Correlations, palette: Palette
 ) -> go.Figure:
-    """Rank correlation of parameters with results; empty where too few runs have both.
-
-    Args:
-        values: `(fields, results)`, -1 to 1 or NaN.
-    """
+    """Rank correlation of parameters with results, and of how many runs; empty where too few runs have both."""
+    values = found.values
+    pairs = [list(zip(*both, strict=True)) for both in zip(values.tolist(), found.runs.tolist(), strict=True)]
     figure = go.Figure(layout={"template": template(palette)})
     figure.add_heatmap(
         z=values,
@@ -72,7 +69,8 @@ def correlation_figure(
         zmin=-1,
         zmax=1,
         colorscale=[list(stop) for stop in palette.diverging],
-        text=[[f"{value:+.2f}" if value == value else "" for value in row] for row in values.tolist()],
+        text=[[f"{value:+.2f}  n {runs}" if value == value else "" for value, runs in row] for row in pairs],
+        customdata=found.runs,
         texttemplate="%{text}",
         xgap=2,
         ygap=2,
@@ -83,7 +81,7 @@ def correlation_figure(
             "tickvals": [-1, 0, 1],
             "tickfont": {"color": palette.muted, "size": 11},
         },
-        hovertemplate="<b>%{y}</b> and %{x}<br>rank correlation %{z:+.2f}<extra></extra>",
+        hovertemplate="<b>%{y}</b> and %{x}<br>rank correlation %{z:+.2f}<br>of %{customdata} runs<extra></extra>",
     )
     figure.update_layout(
         height=bars_height(len(fields)) + 30,
@@ -295,7 +293,8 @@ def correlation_of(
     """Rank correlations of the fields that are numbers, with this result first; None where none is known."""
     numeric = [name for name in fields if is_numeric(rows, name)]
     known = list(dict.fromkeys([*([result] if result else []), *results_of(rows)]))[:_RESULTS]
-    values = correlations(rows, numeric, [f"{RESULT}{name}" for name in known])
-    is_known = (values == values).any(axis=1)
+    found = correlations(rows, numeric, [f"{RESULT}{name}" for name in known])
+    is_known = (found.values == found.values).any(axis=1)
     names = [name for name, is_defined in zip(numeric, is_known, strict=True) if is_defined]
-    return correlation_figure(names, known, values[is_known], palette) if names else None
+    shown = Correlations(found.values[is_known], found.runs[is_known])
+    return correlation_figure(names, known, shown, palette) if names else None

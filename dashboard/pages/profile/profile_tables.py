@@ -59,11 +59,13 @@ def _most(split: StepSplit) -> html.Div:
 
 
 def _monitor(split: StepSplit) -> html.Div:
-    share = split.share("monitor")
+    share = split.monitor_share
     if not isfinite(share):
         return card("The monitor takes", "–", "its own cost was not recorded")
     tone = "watch" if share > _MONITOR else "good"
-    return card("The monitor takes", f"{share:.1%}", f"{duration(split.inside['monitor'])} of a step", tone)
+    beside = split.beside.get("writer", 0.0)
+    note = f"{duration(split.inside['monitor'])} in a step, {duration(beside)} beside it; its hooks are in the phases"
+    return card("The monitor takes", f"{share:.1%}", note, tone)
 
 
 def _peak(run: Run, use: MemoryUse | None) -> html.Div:

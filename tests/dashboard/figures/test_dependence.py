@@ -2,6 +2,7 @@
 
 import numpy as np
 from mindscope.dashboard.pages.lineage.lineage_figures import correlation_figure, importance_figure
+from mindscope.dashboard.queries.provenance_queries import Correlations
 from mindscope.dashboard.theme import LIGHT
 from mindscope.insight.lineage import Importance
 
@@ -17,6 +18,8 @@ def test_what_may_be_chance_is_hatched_and_grey():
 
 
 def test_a_correlation_that_is_not_known_is_an_empty_cell():
-    (cells,) = correlation_figure(["lr", "seed"], ["loss"], np.array([[-1.0], [np.nan]]), LIGHT).data
-    assert [list(row) for row in cells.text] == [["-1.00"], [""]]
+    found = Correlations(np.array([[-1.0], [np.nan]]), np.array([[12], [3]]))
+    (cells,) = correlation_figure(["lr", "seed"], ["loss"], found, LIGHT).data
+    assert [list(row) for row in cells.text] == [["-1.00  n 12"], [""]]
+    assert "%{customdata} runs" in cells.hovertemplate
     assert (cells.zmin, cells.zmax) == (-1, 1)

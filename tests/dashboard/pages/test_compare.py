@@ -5,7 +5,7 @@ import math
 
 import pytest
 from mindscope.dashboard.app import page_at
-from mindscope.dashboard.pages.compare_page import differences_table, tolerance_of, verdict_cards
+from mindscope.dashboard.pages.compare_page import differences_table, pair_of, tolerance_of, verdict_cards
 from mindscope.dashboard.queries.comparison_queries import comparison
 from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import open_store
@@ -32,6 +32,26 @@ def test_equal_runs_are_said_to_be_equal(recorded_store):
     found = comparison(reader, run, run)
     assert "Identical" in words(verdict_cards(run, found))
     assert "are the same" in words(differences_table(found.differences, run, run))
+
+
+def test_runs_of_equal_values_that_differ_in_steps_are_not_called_identical():
+    with open_store("memory:") as store:
+        long, short = (write_run(store, name, Plan(steps, goes_bad=False)) for name, steps in (("a", 9), ("b", 5)))
+        found = comparison(Reader(store), long, short)
+    said = words(verdict_cards(long, found))
+    assert "Identical" not in said
+    assert "Equal where both recorded" in said
+    assert "4 steps are in the first run alone, 0 in the second" in said
+
+
+def test_the_partner_that_is_proposed_has_the_same_model():
+    with open_store("memory:") as store:
+        for name, layers in (("like", 2), ("other", 3), ("new", 2)):
+            write_run(store, name, Plan(steps=2, layers=layers, goes_bad=False))
+        reader = Reader(store)
+        assert pair_of(reader, reader.find("new"), None).second.name == "like"
+        assert pair_of(reader, reader.find("like"), None).second.name == "new"
+        assert pair_of(reader, reader.find("other"), None).second.name == "like"  # no other has its model
 
 
 def test_a_run_that_is_alone_and_a_partner_that_is_unknown_are_told():

@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from mindscope.insight.compare import compare, comparison_to_json, render_comparison
 from mindscope.insight.compare.noise import distances
 from mindscope.insight.compare.pairing import align
-from mindscope.storage import Block, Event, Layout, ModuleInfo, ParameterInfo, StepRecord, Structure, open_store
+from mindscope.storage import (
+    Block,
+    Event,
+    Layout,
+    ModuleInfo,
+    OptimizerInfo,
+    ParameterInfo,
+    StepRecord,
+    Structure,
+    open_store,
+)
 
 STATISTICS = ("l2_norm", "mean", "std", "min", "max", "zeros", "nans", "pos_infs", "neg_infs", "size")
 SITES = ("embed", "block.0", "block.1", "head")
@@ -63,6 +73,17 @@ def test_the_same_training_twice_is_identical():
     found = compared(training(), training())
     assert (found.verdict, found.common, found.exact_until, found.first) == ("identical", 12, 11, None)
     assert found.values == 12 * (2 * 4 * 10 + 1)  # the clock is no value
+
+
+def test_runs_that_differ_in_steps_loss_or_optimizer_are_not_called_identical():
+    longer = compared(training(), list(training())[:8])
+    assert (longer.verdict, longer.apart) == ("identical", ("4 steps are in the first run alone, 0 in the second",))
+    assert "equal to the bit where both have recorded" in render_comparison(longer)
+    mute = compared(training(), (replace(one, scalars={}) for one in training()))
+    assert mute.apart == ("the second run has recorded no loss",)
+    sgd, adam = (replace(structure(), optimizers=(OptimizerInfo(kind, ({"lr": 0.1},)),)) for kind in ("SGD", "Adam"))
+    assert compared(training(), training(), (sgd, adam)).apart == ("their optimizers differ",)
+    assert compared(training(), training(), (sgd, sgd)).apart == ()
 
 
 def in_micro_steps(records):

@@ -83,6 +83,27 @@ def test_equal_data_has_one_checksum_and_other_data_another(rows):
     assert by_name["first"] == by_name["second"] != by_name["third"]
 
 
+def test_the_result_is_the_last_value_and_the_median_that_of_all_the_last_tenth():
+    losses = [500 + 40 * (-1) ** step * (step % 7 == 0) - 0.01 * step for step in range(5000)]
+    with open_store("memory:") as store:
+        write(store, "long", losses)
+        (row,) = lineage(store)
+    assert row.number("result.loss") == losses[-1]
+    assert row.number("result.loss.median") == pytest.approx(np.median(losses[-500:]), abs=0.05)
+
+
+def test_what_a_checksum_explains_is_not_offered():
+    rows = [
+        Provenance(
+            str(at),
+            {"tag.lr": at % 2, "git.commit": f"c0ffee{at % 3}", "data.checksum": f"{at % 2:016x}", "result.loss": at},
+        )
+        for at in range(12)
+    ]
+    assert [found.field for found in importance(rows, "loss")] == ["tag.lr"]
+    assert [found.field for found in importance(rows, "loss", fields=["git.commit"])] == ["git.commit"]
+
+
 def test_a_nested_configuration_is_flat_and_a_loss_of_nan_stays_nan(rows):
     second = next(row for row in rows if row.fields["name"] == "second")
     assert second.fields["config.dump.limit"] == 2

@@ -206,3 +206,10 @@ def test_a_stretch_of_steps_is_profiled_as_a_run_of_its_own():
     assert [part.memory[0].peak_step for part in (early, late)] == [19, 39]
     assert [[looked.step for looked in part.profiled] for part in (early, late)] == [[5], [35]]
     assert not profile(store, run, first=10, last=12).operators
+
+
+def test_the_monitors_share_is_that_of_its_thread_too():
+    split = StepSplit(0, 40, 0.1, 0.2, (), {"forward": 0.1}, {"monitor": 0.001}, {"writer": 0.025})
+    assert split.monitor_s == pytest.approx(0.026)
+    assert split.monitor_share == pytest.approx(0.26)
+    assert np.isnan(StepSplit(0, 40, 0.1, 0.2, (), {"forward": 0.1}, {}).monitor_share)
