@@ -44,7 +44,7 @@ from .errors import ArmourError, InvalidInput, InvalidModel, InvalidSearch, Quer
 from .evaluation.evaluate import evaluate
 from .evaluation.evaluation_report import WORST_CASE, Evaluation
 from .evaluation.symptom import Symptom
-from .model import Features, Normalization, WrappedModel, wrap
+from .model import Features, MultiLabel, Normalization, Regression, Segmentation, WrappedModel, wrap
 from .problem import Problem
 from .problem.criterion import Criterion, Misclassification, Targeted
 
@@ -88,6 +88,7 @@ __all__ = [
     "LeastLikelyBIM",
     "LeastLikelyFGSM",
     "Misclassification",
+    "MultiLabel",
     "Norm",
     "Normalization",
     "PlainNoise",
@@ -95,7 +96,9 @@ __all__ = [
     "Problem",
     "QueriesExhausted",
     "RandomFGSM",
+    "Regression",
     "SaltAndPepper",
+    "Segmentation",
     "Spatial",
     "Square",
     "Symptom",

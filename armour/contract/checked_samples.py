@@ -12,7 +12,7 @@ from ...framework import Tensor
 from ..array_api import Array, Rows, all_finite, concatenate, from_numpy, namespace, to_numpy
 from ..errors import ArmourError, InvalidInput, InvalidModel
 from ..model import Asks, WrappedModel
-from ..problem import Ascent, Criterion, InitialAscent, Misclassification, Objective, Targeted, ascent_at
+from ..problem import Ascent, Broken, Criterion, InitialAscent, Misclassification, Objective, Targeted, ascent_at
 
 _FIRST_INPUTS = 16  # inputs that check the model before the work begins: our choice
 _ROUNDING = 4 * 2.0**-23  # of the bounds' size, by which float32 arithmetic may leave them: a few of its last digits
@@ -76,26 +76,48 @@ def check_samples(
     if not (math.isfinite(margin) and margin >= 0):
         raise InvalidInput(f"margin expects a finite number of 0 or more, got {margin}")
     inputs = _checked_inputs(model, x)
-    labels = _checked_classes(model, y, len(inputs), "labels")
-    target_classes = None if targets is None else _checked_classes(model, targets, len(inputs), "targets")
     _check_queries(model, len(inputs))
     model.check_rows(inputs)
-    first = _first_logits(model, inputs[:_FIRST_INPUTS])
-    classes = int(first.shape[1])
-    _check_range(labels, classes, "labels")
-    criterion: Criterion
-    if target_classes is None:
-        criterion = Misclassification(from_numpy(labels, inputs), margin)
-    else:
-        _check_range(target_classes, classes, "targets")
-        criterion = Targeted(from_numpy(target_classes, inputs), margin)
+    goal = (_check_classes if model.task is None else _check_task)(model, inputs, y, targets, margin)
+    first, labels, classes, criterion = goal
     if asks == "gradients" and model.answers == "gradients" and initial_objective is None:
         model.pullback(inputs[:_FIRST_INPUTS], namespace(first).zeros_like)
     logits, initial = _clean(model, inputs, criterion, batch_size, initial_objective)
     _check_finite(logits)
-    predictions = np.asarray(to_numpy(namespace(logits).argmax(logits, axis=1)), np.int64)
+    winners = criterion.class_logits(logits)
+    predictions = np.asarray(to_numpy(namespace(winners).argmax(winners, axis=1)), np.int64)
     solved = np.asarray(to_numpy(criterion.met(logits)), np.bool_)
     return Samples(inputs, labels, criterion, predictions, solved, classes, initial)
+
+
+#: The first outputs, `(n,)` labels, how many classes there are, and the criterion.
+_Goal = tuple[Array, Rows, int, Criterion]
+
+
+def _check_classes(model: WrappedModel, inputs: Array, y: ArrayLike, targets: ArrayLike | None, margin: float) -> _Goal:
+    labels = _checked_classes(model, y, len(inputs), "labels")
+    target_classes = None if targets is None else _checked_classes(model, targets, len(inputs), "targets")
+    first = _first_logits(model, inputs[:_FIRST_INPUTS])
+    classes = int(first.shape[1])
+    _check_range(labels, classes, "labels")
+    if target_classes is None:
+        return first, labels, classes, Misclassification(from_numpy(labels, inputs), margin)
+    _check_range(target_classes, classes, "targets")
+    return first, labels, classes, Targeted(from_numpy(target_classes, inputs), margin)
+
+
+def _check_task(model: WrappedModel, inputs: Array, y: ArrayLike, targets: ArrayLike | None, margin: float) -> _Goal:
+    """Check what a task asks for: a search sees the classes kept, the label of every sample, and broken."""
+    task = model.task
+    assert task is not None
+    if targets is not None:
+        raise InvalidInput(f"targets expects a model of classes, got the task {type(task).__name__}")
+    array = to_numpy(y) if hasattr(y, "detach") else np.asarray(y.numpy() if isinstance(y, Tensor) else y)
+    if array.ndim == 0 or len(array) != len(inputs):
+        raise InvalidInput(f"y expects one row for each of {len(inputs)} samples, got shape {array.shape}")
+    first = _first_logits(model, inputs[:_FIRST_INPUTS])
+    criterion = Broken(task, from_numpy(task.check(first, array), inputs), margin)
+    return first, np.zeros(len(inputs), np.int64), 2, criterion
 
 
 def _clean(

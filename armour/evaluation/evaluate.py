@@ -137,7 +137,7 @@ def _warnings(plan: AttackPlan) -> tuple[str, ...]:
     elements = int(np.prod(x.shape[1:]))
     found = (
         *budget_warnings(plan.norm, plan.budgets[-1], plan.model.bounds, elements),
-        *clean_warnings(plan.samples.clean_accuracy, plan.samples.classes),
+        *(() if plan.model.task else clean_warnings(plan.samples.clean_accuracy, plan.samples.classes)),
     )
     for sentence in found:
         _log.warning("%s", sentence)
@@ -197,15 +197,17 @@ def _summaries(
 
 
 def _clean_logits(plan: AttackPlan) -> Floats | None:
-    """Return the logits of the first samples; None for models without gradients, whose queries may be counted."""
-    return logits_of(plan.model, plan.samples.x[:SIGN_SAMPLES]) if plan.model.answers == "gradients" else None
+    """Return the logits of the first samples; None where signs are not looked for: without gradients, and for tasks."""
+    if plan.model.answers != "gradients" or plan.model.task is not None:
+        return None
+    return logits_of(plan.model, plan.samples.x[:SIGN_SAMPLES])
 
 
 def _doubts(plan: AttackPlan, tally: Tally, before: Floats | None) -> Iterator[Symptom]:
     """Yield the signs of masking.
 
     Args:
-        before: Logits of the first samples before all attacks, None for a model without gradients.
+        before: Logits of the first samples before all attacks, None where signs are not looked for.
     """
     if plan.model.queries is not None and plan.model.queries.is_exhausted:
         yield Symptom(

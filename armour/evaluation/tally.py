@@ -16,6 +16,8 @@ from ..contract.checked_samples import Samples
 from ..distances import Norm
 from ..metrics.attack_quality import examples_quality
 from ..model import WrappedModel
+from ..model.classifier import model_logits
+from ..problem import Broken
 from .evaluation_report import WORST_CASE
 
 _SHOWN: Final = 6  # examples an outcome: our choice, a row of the gallery
@@ -43,10 +45,15 @@ class BudgetSummary:
 def summarize(model: WrappedModel, samples: Samples, attempt: BudgetResult, norm: Norm) -> BudgetSummary:
     """Summarize a result: its quality in the norm, and a few of its examples where inputs are images.
 
-    A model with a query budget is not asked for these.
+    A model with a query budget is not asked for these, and of a task its score is told instead.
     """
     shown: dict[str, Json] = {}
-    if attempt.success.any() and model.queries is None:
+    if isinstance(samples.criterion, Broken):
+        if model.queries is None:
+            outputs = model_logits(model, attempt.adversarials)
+            score = samples.criterion.task.score(outputs, to_numpy(samples.criterion.y))
+            shown["score"] = float(score.mean())
+    elif attempt.success.any() and model.queries is None:
         x, found = to_numpy(samples.x), to_numpy(attempt.adversarials)
         quality = examples_quality(model, x, samples.labels, found, attempt.success, samples.solved)
         shown["metrics"] = dict(quality.abbreviated(norm))

@@ -15,8 +15,9 @@ from ...probe import aside
 from ..array_api import Array, Floats, cast, from_numpy, namespace, to_numpy
 from ..errors import InvalidInput, InvalidModel
 from .features import FeatureBounds, Features, feature_bounds
-from .outputs import Classes, Probabilities, Reading, Returns, check_shape, class_indices, find_reading
+from .outputs import Classes, Logits, Probabilities, Reading, Returns, check_shape, class_indices, find_reading
 from .query_budget import QueryBudget
+from .task import Task
 
 #: What an attack asks a model for, and what a model answers with: each of them implies those after it.
 Asks = Literal["gradients", "logits", "decisions"]
@@ -119,6 +120,7 @@ class WrappedModel:
         classes: The labels that the model knows; None numbers them from 0.
         queries: The rows that the model may be asked for; None counts none.
         features: Which changes of an input are legal; None for all.
+        task: What outputs mean where they are not one class for each input; they are then returned as logits, unread.
     """
 
     def __init__(
@@ -132,9 +134,11 @@ class WrappedModel:
         classes: Classes | None = None,
         queries: QueryBudget | None = None,
         features: Features | None = None,
+        task: Task | None = None,
     ) -> None:
         self.feature_bounds = None if np.ndim(bounds[0]) == np.ndim(bounds[1]) == 0 else feature_bounds(bounds)
         self.features = features
+        self.task = task
         self._bounds = (0.0, 1.0) if self.feature_bounds is not None else _check_bounds(bounds)
         self._shares: FeatureBounds | None = None
         self._shares_dtype = "float64"
@@ -144,7 +148,7 @@ class WrappedModel:
         self._normalization = normalization
         self._returns: Returns | None = returns
         self._classes = classes
-        self._reading: Reading | None = None
+        self._reading: Reading | None = None if task is None else Logits()
         self._is_evaluating = False
 
     @property
@@ -285,7 +289,7 @@ class WrappedModel:
     def _output(self, inner: Array) -> Array:
         """Return what the network answers, one row or number a sample."""
         self._count(len(inner))
-        return _rows(self._network.logits(inner), len(inner))
+        return self._rows(self._network.logits(inner), len(inner))
 
     def _chained(
         self, samples: int, cotangents: Callable[[Array], Sequence[Array]], seen: list[Array]
@@ -293,7 +297,7 @@ class WrappedModel:
         """Return cotangents of the network's output for those of the logits, which are appended to `seen`."""
 
         def to_output(output: Array) -> list[Array]:
-            raw = _rows(output, samples)
+            raw = self._rows(output, samples)
             reading = self._reading_of(raw)
             seen.append(self._checked(reading.logits(raw)))
             return [reading.cotangent(raw, weight).reshape(output.shape) for weight in cotangents(seen[-1])]
@@ -307,9 +311,20 @@ class WrappedModel:
     def _reading_of(self, raw: Array) -> Reading:
         """Return the reading that `look` has decided, or before that the one that the shape and dtype tell."""
         if self._reading is not None:
-            check_shape(raw, len(raw))
             return self._reading
         return find_reading(raw, len(raw), self._returns or "logits", self._classes)
+
+    def _rows(self, output: Array, samples: int) -> Array:
+        """Return the output with one row a sample, also where the model has dropped the axis of a batch of one."""
+        if samples == 1 and hasattr(output, "shape") and (output.ndim == 0 or output.shape[0] != 1):
+            output = output.reshape((1, *output.shape))
+        if self.task is None:
+            check_shape(output, samples)
+        elif not hasattr(output, "shape") or output.ndim == 0 or output.shape[0] != samples:
+            raise InvalidModel(
+                f"the model must return one row for each of {samples} inputs, got {getattr(output, 'shape', output)!r}"
+            )
+        return output
 
     def _checked(self, logits: Array) -> Array:
         if self._classes is not None and logits.shape[1] != len(self._classes):
@@ -327,14 +342,6 @@ class WrappedModel:
             return x, None if width is None else 1.0 / width
         mean, std = self._normalization.statistics(x)
         return (x - mean) / std, std if width is None else std / width
-
-
-def _rows(output: Array, samples: int) -> Array:
-    """Return the output with one row for each sample, also where the model has dropped the axis of a batch of one."""
-    if samples == 1 and hasattr(output, "shape") and (output.ndim == 0 or output.shape[0] != 1):
-        output = output.reshape((1, *output.shape))
-    check_shape(output, samples)
-    return output
 
 
 def _check_bounds(bounds: tuple[ArrayLike, ArrayLike]) -> tuple[float, float]:
@@ -356,7 +363,9 @@ def model_logits(model: WrappedModel, x: Array, batch_size: int = 256) -> Floats
 
 
 def probabilities(model: WrappedModel, x: Array) -> Floats:
-    """Return `(n, classes)` softmax of the logits of inputs `(n, ...)`."""
+    """Return `(n, classes)` softmax of the logits of inputs `(n, ...)`; refuse a model whose task has no classes."""
+    if model.task is not None:
+        raise InvalidInput(f"probabilities expect a model of classes, got the task {type(model.task).__name__}")
     logits = model_logits(model, x)
     return np.asarray(np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)), np.float64)
 

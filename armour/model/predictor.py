@@ -88,9 +88,17 @@ class PredictorNetwork:
 
 
 def predictor_network(
-    model: _Predictor, output: str | int | None, returns: Returns | None, classes: Classes | None
+    model: _Predictor,
+    output: str | int | None,
+    returns: Returns | None,
+    classes: Classes | None,
+    *,
+    classifies: bool = True,
 ) -> PredictorNetwork | None:
     """Return the network of an estimator, a session or a function; None for anything else.
+
+    Args:
+        classifies: False for an estimator whose task is another one: it is asked for what it predicts.
 
     Raises:
         InvalidModel: An estimator is no classifier, or a session takes no single array of real numbers.
@@ -101,6 +109,8 @@ def predictor_network(
     if hasattr(model, "get_inputs") and hasattr(model, "run"):
         return _session_network(model, field, returns, classes)
     if any(hasattr(model, name) for name in ("predict_proba", "decision_function", "predict")):
+        if not classifies:
+            return PredictorNetwork("scikit-learn", _on_columns(model, "predict"), field)
         return _estimator_network(model, field, returns, classes)
     if callable(model):
         return PredictorNetwork("function", model, field, returns=returns, classes=classes)

@@ -19,6 +19,7 @@ from .output_field import OutputField
 from .outputs import Classes, Returns, checked_classes, checked_returns
 from .predictor import PredictorNetwork, predictor_network
 from .query_budget import QueryBudget
+from .task import Task
 
 
 class EngineNetwork:
@@ -119,6 +120,7 @@ def wrap(
     classes: int | Sequence[object] | None = None,
     queries: int | None = None,
     features: Features | None = None,
+    task: Task | None = None,
 ) -> WrappedModel:
     """Wrap a model so that it can be attacked.
 
@@ -137,6 +139,7 @@ def wrap(
             labels and does not say. Estimators say it themselves.
         queries: Rows that the model may be asked for in all; an attack then ends with what it has found.
         features: What must stay, and what holds whole numbers or categories.
+        task: `MultiLabel`, `Regression` or `Segmentation`, where an input has more or other than one class.
 
     Raises:
         InvalidModel: It is none of these, or torch is missing.
@@ -150,7 +153,7 @@ def wrap(
             "put any other preprocessing into the model, so that gradients pass through it"
         )
     means, labels = checked_returns(returns), checked_classes(classes)
-    network = network_of(model, output, means, labels)
+    network = network_of(model, output, means, labels, classifies=task is None)
     if isinstance(network, PredictorNetwork):
         means, labels = network.returns, network.classes
     if count := network.training_modules():
@@ -168,11 +171,17 @@ def wrap(
         classes=labels,
         queries=None if queries is None else QueryBudget(queries),
         features=features,
+        task=task,
     )
 
 
 def network_of(
-    model: object, output: str | int | None = None, returns: Returns | None = None, classes: Classes | None = None
+    model: object,
+    output: str | int | None = None,
+    returns: Returns | None = None,
+    classes: Classes | None = None,
+    *,
+    classifies: bool = True,
 ) -> Network:
     """Return the network adapter of a model that `wrap` takes; raise `InvalidModel` for anything else."""
     if isinstance(model, Cell):
@@ -182,7 +191,7 @@ def network_of(
         from .torch_network import TorchNetwork  # noqa: PLC0415  optional extra
 
         return TorchNetwork(model, OutputField(output))
-    if (found := predictor_network(model, output, returns, classes)) is not None:
+    if (found := predictor_network(model, output, returns, classes, classifies=classifies)) is not None:
         return found
     raise InvalidModel(
         "wrap expects an engine Cell, a torch Module, a scikit-learn estimator, an ONNX Runtime session or a function "

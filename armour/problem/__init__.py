@@ -3,13 +3,14 @@
 from typing import TYPE_CHECKING
 
 from ...storage.renamed_names import renamed
-from .criterion import Both, Criterion, Misclassification, Targeted
+from .criterion import Both, Broken, Criterion, Misclassification, Targeted
 from .objective import Objective
 from .search_problem import Ascent, Gallery, InitialAscent, Problem, ascent_at
 
 __all__ = [
     "Ascent",
     "Both",
+    "Broken",
     "Criterion",
     "Gallery",
     "InitialAscent",

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from ..array_api import Array, Rows, is_class, namespace, take
+from ..model.task import Task
 
 
 class Criterion(ABC):
@@ -31,6 +32,19 @@ class Criterion(ABC):
     @abstractmethod
     def take(self, rows: Rows) -> "Criterion":
         """Return the same criterion for these samples of the batch."""
+
+    @property
+    def of_classes(self) -> "Criterion":
+        """The criterion that a search climbs for, on what `class_logits` returns."""
+        return self
+
+    def class_logits(self, outputs: Array) -> Array:
+        """Return `(n, classes)` logits of the model's outputs: these themselves, unless a task gives them a meaning."""
+        return outputs
+
+    def pull(self, outputs: Array, cotangent: Array) -> Array:
+        """Return the gradient to the outputs of the product of their class logits with the cotangent."""
+        return cotangent
 
     def __and__(self, other: "Criterion") -> "Criterion":
         return Both(self, other)
@@ -141,6 +155,58 @@ class Both(Criterion):
     def take(self, rows: Rows) -> "Both":
         """Return both criteria for these samples."""
         return Both(self.first.take(rows), self.second.take(rows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Broken(Criterion):
+    """A criterion: by its task, the output is wrong; a search sees the two classes kept and broken.
+
+    Args:
+        y: `(n, ...)` what the outputs should be, as the task's `check` returns it.
+        margin: By how much it must be wrong.
+    """
+
+    task: Task
+    y: Array
+    margin: float = 0.0
+
+    @property
+    def anchor(self) -> Array:
+        """The class kept, to move away from."""
+        return namespace(self.y).zeros_like(self.y.reshape(len(self.y), -1)[:, 0], dtype=namespace(self.y).int64)
+
+    @property
+    def is_targeted(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def lead(self) -> float:
+        """The margin."""
+        return self.margin
+
+    @property
+    def of_classes(self) -> Misclassification:
+        """Misclassification of what is kept."""
+        return Misclassification(self.anchor, self.margin)
+
+    def class_logits(self, outputs: Array) -> Array:
+        """Return 0 and the task's excess."""
+        excess = self.task.excess(outputs, self.y)[:, None]
+        return namespace(excess).concat([namespace(excess).zeros_like(excess), excess], axis=1)
+
+    def pull(self, outputs: Array, cotangent: Array) -> Array:
+        """Return the task's slope times the cotangent of the excess."""
+        slope = self.task.slope(outputs, self.y)
+        return slope * cotangent[:, 1].reshape((-1,) + (1,) * (len(slope.shape) - 1))
+
+    def met(self, logits: Array) -> Array:
+        """Return `(n,)` bool, True where the outputs of the model are wrong by the margin."""
+        return self.of_classes.met(self.class_logits(logits))
+
+    def take(self, rows: Rows) -> "Broken":
+        """Return the same criterion for these samples."""
+        return Broken(self.task, take(self.y, rows), self.margin)
 
 
 def _lead(logits: Array, classes: Array) -> Array:

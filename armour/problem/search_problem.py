@@ -111,7 +111,7 @@ class Problem:
 
     def criterion(self, rows: Rows) -> Criterion:
         """Return the criterion for `rows`."""
-        return self._select(rows)[1]
+        return self._select(rows)[1].of_classes
 
     def budget(self, rows: Rows) -> Array:
         """Return epsilon of each of `rows`, shaped to broadcast against candidates, in their dtype."""
@@ -132,14 +132,20 @@ class Problem:
     ) -> tuple[Array, list[Array]]:
         """Return logits at one candidate for each of `rows`, and the gradient of each of `directions(logits)`."""
         self._count(rows, 1, 0)
-        logits, found = self._model.pullbacks(self.legal(candidates, rows), directions)
+        criterion, seen = self._select(rows)[1], list[Array]()
+
+        def of_outputs(outputs: Array) -> list[Array]:
+            seen.append(criterion.class_logits(outputs))
+            return [criterion.pull(outputs, direction) for direction in directions(seen[-1])]
+
+        _, found = self._model.pullbacks(self.legal(candidates, rows), of_outputs)
         self.gradient_calls[rows] += len(found)
         slopes = [_finite(gradient, 0.0) for gradient in found]
-        return logits, slopes if self._free is None else [slope * self._free for slope in slopes]
+        return seen[-1], slopes if self._free is None else [slope * self._free for slope in slopes]
 
     def logits(self, candidates: Array, rows: Rows) -> Array:
         """Return `(len(rows), classes)` logits at one candidate for each of `rows`."""
-        logits = self._model.logits(self.legal(candidates, rows))
+        logits = self._select(rows)[1].class_logits(self._model.logits(self.legal(candidates, rows)))
         self._count(rows, 1, 0)
         if self._seen is not None:
             met = np.flatnonzero(self.judge(logits, rows))
@@ -155,7 +161,7 @@ class Problem:
 
     def judge(self, logits: Array, rows: Rows) -> NDArray[np.bool_]:
         """Return `(len(rows),)` bool, True where the logits make the candidate for a row adversarial."""
-        return _is_met(self._select(rows)[1], logits)
+        return _is_met(self.criterion(rows), logits)
 
     def is_adversarial(self, candidates: Array, rows: Rows) -> NDArray[np.bool_]:
         """Return `(len(rows),)` bool, for one candidate for each of `rows`."""
@@ -270,13 +276,13 @@ class _Seen:
 def ascent_at(
     model: WrappedModel, candidates: Array, criterion: Criterion, objective: Objective
 ) -> tuple[Array, Ascent]:
-    """Return the logits, and the objective with its gradient, at `n` candidates."""
+    """Return the model's outputs, and the objective with its gradient, at `n` candidates."""
     values: list[Array] = []
 
-    def direction(logits: Array) -> Array:
-        value, slope = objective(logits, criterion)
+    def direction(outputs: Array) -> Array:
+        value, slope = objective(criterion.class_logits(outputs), criterion.of_classes)
         values.append(value)
-        return slope
+        return criterion.pull(outputs, slope)
 
     logits, gradient = model.pullback(candidates, direction)
     return logits, Ascent(_finite(values[0], -np.inf), _finite(gradient, 0.0), _is_met(criterion, logits))
