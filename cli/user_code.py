@@ -24,10 +24,22 @@ def load_model(reference: str) -> object:
     Raises:
         WrongUse: There is no such file, module or name, the function needs arguments, or the code raises.
     """
-    found = load_named(reference, what="a model")
+    return made_model(load_named(reference, what="a model"), reference)
+
+
+def made_model(found: object, reference: str) -> object:
+    """Return the model that was loaded; call it first when it is a function or a class.
+
+    Raises:
+        WrongUse: The function needs arguments, or its code raises.
+    """
     if not callable(found) or not _is_maker(found):
         return found
-    _check_needs_nothing(found, reference)
+    if needed := needed_arguments(found):
+        raise WrongUse(
+            f"{reference} needs {', '.join(needed)}, but it is called without arguments to make the model; "
+            f"name a function that takes none and returns the model"
+        )
     with own_code(f"{reference} makes no model"):
         return found()
 
@@ -107,22 +119,18 @@ def _import(name: str) -> ModuleType:
         raise
 
 
-def _check_needs_nothing(maker: Callable[..., object], reference: str) -> None:
+def needed_arguments(function: Callable[..., object]) -> list[str]:
+    """Return the names of the arguments without which the function cannot be called."""
     try:
-        parameters = inspect.signature(maker).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some functions in C have no signature
-        return
+        return []
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    needed = [
+    return [
         parameter.name
         for parameter in parameters
         if parameter.default is parameter.empty and parameter.kind not in optional
     ]
-    if needed:
-        raise WrongUse(
-            f"{reference} needs {', '.join(needed)}, but it is called without arguments to make the model; "
-            f"name a function that takes none and returns the model"
-        )
 
 
 def _is_maker(found: object) -> bool:

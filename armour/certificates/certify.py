@@ -107,7 +107,8 @@ def as_cell(model: object) -> Cell:
 
         return TorchCell(model)
     raise InvalidModel(
-        f"certificates by bounds expect an engine Cell or a torch Module, got {type(model).__name__}; use smoothing"
+        f"certificates by bounds expect an engine Cell or a torch Module, got {type(model).__name__}; "
+        "hand over the network itself, or use smoothing"
     )
 
 

@@ -36,7 +36,8 @@ def budget_warnings(norm: Norm, largest: float, bounds: tuple[ArrayLike, ArrayLi
     across = width * elements ** _GROWTH[norm]
     usual = width * _USUAL[norm] * (elements / _ELEMENTS) ** _GROWTH[norm]
     share = "8/255 of their width, " if norm == "linf" else ""
-    remedy = f"epsilons are in the unit of x; usual is {share}here about {usual:.3g}"
+    unit = "" if width == 1 else "epsilons are in the unit of x; "
+    remedy = f"{unit}usual is {share}here about {usual:.3g}"
     if largest >= across:
         yield f"epsilon {largest:g} ({norm}) spans {box}, so that any input may become any other; {remedy}"
     elif width > 1 and 0 < largest < usual * _SMALL:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from inspect import isfunction
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,7 +10,7 @@ from typer.core import TyperCommand
 
 from ..failures import WrongUse
 from ..output import remark
-from ..user_code import load_model, load_samples
+from ..user_code import load_named, load_samples, made_model, needed_arguments
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,8 +22,8 @@ ModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="TARGET",
-        help="'file.py:name' or 'package.module:name' of a model, of what armour.wrap returned, or of a function that "
-        "returns either.",
+        help="'file.py:name' or 'package.module:name' of a model, of what armour.wrap returned, of a function that "
+        "returns either, or of a predictor of one argument, the inputs.",
     ),
 ]
 DataOption = Annotated[
@@ -123,13 +124,17 @@ def bounds_in(words: str) -> tuple[float, float]:
 def attacked_model(target: str, bounds: str) -> "WrappedModel":
     """Load the target and wrap it, unless it is wrapped already: then its own bounds hold.
 
+    A function of one argument is taken for the model itself, as a predictor of inputs; one without makes the model.
+
     Args:
         bounds: As `--bounds` names them.
 
     Raises:
         WrongUse: `--bounds` contradicts those of a wrapped model.
     """
-    return wrapped(load_model(target), bounds, target)
+    found = load_named(target, what="a model")
+    is_predictor = isfunction(found) and len(needed_arguments(found)) == 1
+    return wrapped(found if is_predictor else made_model(found, target), bounds, target)
 
 
 def wrapped(model: object, bounds: str, target: str) -> "WrappedModel":
@@ -139,6 +144,8 @@ def wrapped(model: object, bounds: str, target: str) -> "WrappedModel":
     named = bounds_in(bounds)
     if not isinstance(model, WrappedModel):
         return wrap(model, bounds=named)
+    if bounds and model.feature_bounds is not None:
+        raise WrongUse(f"{target} is wrapped with bounds for each feature; leave --bounds out")
     if bounds and model.bounds != named:
         raise WrongUse(
             f"{target} is wrapped with the bounds {model.bounds}, --bounds says {named}; leave --bounds out, or change "

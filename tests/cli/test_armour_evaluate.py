@@ -27,6 +27,12 @@ def in_bytes():
     return armour.wrap(net(0.004), bounds=(0, 255))
 
 wrapped = in_bytes()
+
+def predict(x):
+    return x @ np.array([[1, -1], [1, -1], [-1, 1], [-1, 1]], dtype=np.float32)
+
+def in_features():
+    return armour.wrap(net(), bounds=(np.zeros(4), np.array([1.0, 1, 1, 2])))
 """
 
 
@@ -121,6 +127,17 @@ def test_a_target_may_be_wrapped_already(command: Callable, model: Callable, nam
     refused = command(*call, "--bounds", "0,1")
     assert refused.code == 2
     assert "is wrapped with the bounds (0.0, 255.0), --bounds says (0.0, 1.0)" in refused.err
+
+
+def test_a_function_of_inputs_is_a_model(command: Callable, model: Callable) -> None:
+    told = command(*model("predict"), "--epsilons", "0.1,0.3", "--attack", "square:queries=100", "--json")
+    assert accuracies(told.out) == {0.0: 1.0, 0.1: 1.0, 0.3: 0.0}
+
+
+def test_bounds_of_features_and_bounds_of_the_command_exclude_each_other(command: Callable, model: Callable) -> None:
+    call = [*model("in_features"), "--epsilon", 0.1, "--attack", "fgsm"]
+    assert command(*call, "--json").code == 0
+    assert "is wrapped with bounds for each feature; leave --bounds out" in command(*call, "--bounds", "0,1").err
 
 
 def test_a_budget_of_another_scale_is_warned_of(command: Callable, model: Callable) -> None:
