@@ -78,7 +78,7 @@ def test_outcomes_are_found_beside_the_training(attacked):
         )
         outcomes = {(outcome.attack, outcome.epsilon): outcome.accuracy for outcome in store.outcomes(stored.id)}
     assert outcomes == {(outcome.attack, outcome.epsilon): outcome.accuracy for outcome in evaluation.outcomes}
-    assert len(outcomes) == 3 * 4
+    assert len(outcomes) == 4 * 4
 
 
 def test_the_command_evaluates_a_model_of_a_file(tmp_path, command):
@@ -99,4 +99,4 @@ def test_the_command_evaluates_a_model_of_a_file(tmp_path, command):
     document = json.loads(told.out)
     assert document["samples"] == 50
     with ms.open_store(str(tmp_path / "runs")) as store:
-        assert len(store.outcomes(document["run"])) == 6
+        assert len(store.outcomes(document["run"])) == 8
