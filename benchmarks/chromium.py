@@ -10,7 +10,7 @@ from servers import Bare, Dashboard
 from spiked import METRIC
 
 CURVE = "#live-curve .scatterlayer .trace path"
-GLIMPSE = "#glimpse svg path"
+GLIMPSE = "#first-paint svg path"
 HEAT = "#live-heat .heatmaplayer image"
 _LAST = (
     "(() => { const d = document.querySelector('#live-curve .js-plotly-plot'); return d ? d.data[0].x.at(-1) : -1 })()"

@@ -129,6 +129,34 @@ def heat_map(data: Spiked, run: str, server: Dashboard, browser: Browser, repeat
     ]
 
 
+def browsing(folder: Path, data: Spiked, quick: bool) -> Rows:
+    """The list of many runs, cold and warm, and what the server holds after sixty looks at maps of a large run."""
+    short = Spiked(10, 200)
+    for _ in range(10 if quick else 70):
+        short.write_store(folder)
+    run = data.write_store(folder)
+    case, looks = f"{10 if quick else 70} runs and one of {len(data.sites)} x {data.steps}", 60
+    listed = {"url": "/", "scheme": "light"}
+    with Dashboard(folder) as server:
+        server.wait()
+        server.ask("/_dash-dependencies")  # comes when the pages are there
+        began, times = server.memory_mib(), []
+        for _ in range(5):
+            begin = time.perf_counter()
+            server.call("content.children", listed)
+            times.append(time.perf_counter() - begin)
+        for look in range(looks):
+            first = look * data.steps // (2 * looks)
+            asked = {"layers-run": run, "layers-metric": METRIC, "layers-view": "deviation", "layers-order": "model"}
+            span = {"layers-span": f"{first}-{first + data.steps // 2}", "layers-form": "map", "layers-rows": "all"}
+            server.call("layers-picture.figure", {**asked, **span, "layers-scale": "linear", "scheme": "light"})
+        return [
+            at_most(2.0, case, "rows of the list, cold", times[0], "s"),
+            at_most(1.0, case, "rows of the list, warm", statistics.median(times[1:]), "s"),
+            at_most(200, case, f"memory above the start after {looks} maps", server.memory_mib() - began, "MiB"),
+        ]
+
+
 def at_rest(folder: Path, series: int, browser: Browser, repeats: int, is_largest: bool) -> Rows:
     """Everything about a run that is over."""
     data = Spiked(series, _STEPS)
@@ -161,6 +189,7 @@ def measure(quick: bool) -> Rows:
     with tempfile.TemporaryDirectory(prefix="mindscope-bench-") as scratch, chromium() as browser:
         for series in (100,) if quick else (100, 1000):
             rows += at_rest(Path(scratch), series, browser, 5 if quick else 30, series == (100 if quick else 1000))
+        rows += browsing(Path(scratch) / "browsed", Spiked(100 if quick else 1000, 2000), quick)
         rows += live_results(Path(scratch) / "live", browser, quick)
     return rows
 

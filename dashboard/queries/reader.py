@@ -25,10 +25,12 @@ from ...storage import (
 from ...storage.database.disk_room import store_trouble
 from ...storage.training_kinds import TrainingKind, kind_of_events
 from ..formatting import store_location
+from .answer_cache import AnswerCache
 
 Answer = TypeVar("Answer")
 
-_CACHED: Final = 512
+#: Results that visitors share for moments; each may be a figure of two megabytes.
+_SHARED: Final = 8
 _RUNS_FOR_S: Final = 0.5
 #: Seconds for which it is believed what was seen of the disk.
 _TROUBLE_FOR_S: Final = 2.0
@@ -41,7 +43,8 @@ class Reader:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, object] = OrderedDict()
+        self._kept = AnswerCache()
+        self._shared: OrderedDict[Hashable, tuple[float, object]] = OrderedDict()
         self._turns: dict[Hashable, threading.Lock] = {}
         self._ids: frozenset[str] = frozenset()
         self._runs: tuple[float, tuple[Run, ...]] = (-1e9, ())
@@ -120,15 +123,11 @@ class Reader:
 
     def kept(self, key: Hashable, read: Callable[[Store], Answer]) -> Answer:
         """Return the result of `read(store)`, cached under a key that changes with it."""
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return cast("Answer", self._kept[key])
+        found = self._kept.find(key)
+        if found is not None:
+            return cast("Answer", found[0])
         answer = read(self._store)
-        with self._lock:
-            self._kept[key] = answer
-            while len(self._kept) > _CACHED:
-                self._kept.popitem(last=False)
+        self._kept.keep(key, answer)
         return answer
 
     def shared(self, key: Hashable, make: Callable[[], Answer], *, for_s: float) -> Answer:
@@ -139,15 +138,18 @@ class Reader:
         with self._lock:
             turn = self._turns.setdefault(key, threading.Lock())
         with turn:
-            made = self._kept.get(key)
-            if isinstance(made, tuple) and time.monotonic() - made[0] < for_s:
+            made = self._shared.get(key)
+            if made is not None and time.monotonic() - made[0] < for_s:
                 return cast("Answer", made[1])
             answer = make()
             with self._lock:
-                self._kept[key] = (time.monotonic(), answer)
-                while len(self._kept) > _CACHED:
-                    self._kept.popitem(last=False)
-                self._turns = {name: lock for name, lock in self._turns.items() if name in self._kept or lock.locked()}
+                self._shared[key] = (time.monotonic(), answer)
+                self._shared.move_to_end(key)
+                while len(self._shared) > _SHARED:
+                    self._shared.popitem(last=False)
+                self._turns = {
+                    name: lock for name, lock in self._turns.items() if name in self._shared or lock.locked()
+                }
         return answer
 
     def read(self, read: Callable[[Store], Answer]) -> Answer:

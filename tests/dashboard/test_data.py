@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from mindscope.dashboard.pages.runs.run_rows import spark
+from mindscope.dashboard.queries.answer_cache import MOST_BYTES
 from mindscope.dashboard.queries.evaluations import outcomes
 from mindscope.dashboard.queries.reader import Reader
 from mindscope.dashboard.queries.tensor_queries import broken_steps, histogram, statistics
@@ -112,7 +113,7 @@ def test_the_cache_stays_small():
         reader = Reader(store)
         for first in range(700):
             reader.scalar(run.id, "loss", first=first)
-        assert len(reader._kept) <= 512
+        assert reader._kept.bytes <= MOST_BYTES
 
 
 def test_what_is_kept_is_read_once_for_each_key(recorded_store):

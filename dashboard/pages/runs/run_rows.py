@@ -63,14 +63,15 @@ class RunDetailsCache:
 
         Args:
             names: Returns the scalars whose last values are wanted, given the names of all that a run has.
-            for_s: Seconds that this may take; what is begun is finished.
+            for_s: Seconds that this may take; what is begun is finished. With 0 nothing is read.
         """
         with self._lock:
             end = self._clock() + for_s
             there = {run.id: run for run in runs}
             self._known = {run: details for run, details in self._known.items() if run in there}
             new = [run for run in runs if run.id not in self._known]
-            for run in (*new, *(there[known] for known in list(self._known))):  # what was read last comes last
+            to_read = [*new, *(there[known] for known in self._known)] if for_s else []  # what was read last comes last
+            for run in to_read:
                 if self._is_reading(run, names) and self._clock() >= end:
                     break
             return {run.id: self._known[run.id] for run in runs if run.id in self._known}

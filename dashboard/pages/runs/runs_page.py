@@ -27,8 +27,6 @@ from .run_rows import USUAL_COLUMN, RunDetailsCache, RunTable, run_table
 _REFRESH_MS: Final = 2000
 #: Between two updates of a table of which not all runs are read yet, and for how long each of them reads.
 _FILLING_MS, _FILLING_S = 200, 0.5
-#: For how long a page that is being laid out reads: it comes with its rows, but does not wait for all of them.
-_LAYOUT_S: Final = 0.3
 _WITHOUT_SCROLLING = 14
 _HIDDEN: Final = {"display": "none"}
 #: Characters of the query that an address carries.
@@ -132,7 +130,6 @@ def connect(app: dash.Dash, reader: Reader) -> None:
         State(RunsIds.grid, "rowData"),
         State(RunsIds.grid, "columnDefs"),
         State(RunsIds.order, "data"),
-        prevent_initial_call=True,
     )
     def refresh(
         _: int,
@@ -243,7 +240,7 @@ def _grid(address: PageAddress, table: RunTable, runs: Sequence[Run]) -> dash_ag
 @page("", title="Runs", icon="runs", connect=connect, needs_run=False, keys=(FILTER, WHERE, FIELDS, ORDER))
 def layout(reader: Reader, address: PageAddress) -> Component:
     """Lay out the table of runs."""
-    table, note = _table(reader, WHERE.of(address), _fields_in(address), for_s=_LAYOUT_S)
+    table, note = _table(reader, WHERE.of(address), _fields_in(address), for_s=0.0)
     runs = reader.runs()
     title = [
         html.H1("Runs", className="page-title"),

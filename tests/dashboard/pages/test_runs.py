@@ -85,6 +85,7 @@ def test_a_store_without_losses_is_no_error():
 def test_a_long_list_is_read_a_few_runs_at_a_time_and_shown_at_once(store):
     reader, times = Reader(store), iter(range(100))
     cache = RunDetailsCache(reader, clock=lambda: float(next(times)))
+    assert run_table(cache, reader.runs(), "", ["loss"], now=0.0, for_s=0.0).left == 3
     seen = [run_table(cache, reader.runs(), "", ["loss"], now=0.0, for_s=1.0) for _ in range(3)]
     assert [shown.left for shown in seen] == [2, 1, 0]
     assert all(names(shown) == ["nan", "good", "slow"] for shown in seen)
