@@ -86,6 +86,9 @@ CERTAIN: Final[_Causes] = NON_FINITE | {
 #: Causes that only cost time; they are named last.
 PERFORMANCE: Final[_Causes] = frozenset({"straggler", "dataloader_bound"})
 
+#: Metrics by which a batch is found whose input is not finite.
+_NON_FINITE_INPUT: Final = frozenset({"batch/nans", "batch/pos_infs"})
+
 #: Harm that values carry from module to module, and harm that gradients carry back.
 ON_THE_WAY_FORTH: Final[_Causes] = _ATTENTION | {
     "non_finite_activation",
@@ -270,7 +273,8 @@ def leading(roots: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _rank(root: Finding) -> tuple[bool, bool, bool]:
-    return root.cause in PERFORMANCE, root.cause in PASSED, root.confidence < 1 and root.cause not in CERTAIN
+    is_likely = root.confidence < 1 and root.cause not in CERTAIN and not _is_of_the_data(root)
+    return root.cause in PERFORMANCE, root.cause in PASSED, is_likely
 
 
 def folded(
@@ -285,8 +289,9 @@ def folded(
     candidates = sorted(filter(_matters, findings), key=appearance)
     parent: list[int] = []
     for at, finding in enumerate(candidates):
-        earlier = (other for other in range(at) if explains(candidates[other], finding, data_flow))
-        parent.append(next(earlier, at))
+        possible = [other for other in range(at) if explains(candidates[other], finding, data_flow)]
+        of_data = (other for other in possible if _is_of_the_data(candidates[other]))
+        parent.append(next(of_data, possible[0] if possible else at))
     first = [at for at, parent_index in enumerate(parent) if parent_index == at]
     for at in first:  # what is judged over a window may follow from what began in it, and so comes after it
         later = (other for other in first if other > at and explains(candidates[other], candidates[at], data_flow))
@@ -326,7 +331,7 @@ def explains(cause: Finding, finding: Finding, data_flow: DataFlow = _NOWHERE) -
         return appearance(cause) <= appearance(finding)
     if (cause.cause, finding.cause) in _AT_ANY_TIME:
         return _AT_ANY_TIME[cause.cause, finding.cause](cause, finding)
-    if cause.cause in PASSED and finding.first_step > cause.step:
+    if _is_of_the_data(finding) or (cause.cause in PASSED and finding.first_step > cause.step):
         return False
     if _has_no_floor(finding) and cause.cause in _GROWTH:
         return False
@@ -362,6 +367,11 @@ def _explains_among_ranks(cause: Finding, finding: Finding) -> bool | None:
     if cause.cause == "hang" and finding.cause in _ENDS and cause.rank == finding.rank:
         return False
     return None
+
+
+def _is_of_the_data(finding: Finding) -> bool:
+    """Return whether a batch was not finite before the model saw it: nothing that the training does can be why."""
+    return finding.cause == "bad_batch" and finding.metric in _NON_FINITE_INPUT
 
 
 def _has_no_floor(finding: Finding) -> bool:

@@ -49,8 +49,7 @@ _ITSELF = 0.25
 _FALLS = 2.0
 #: Mann-Kendall score of twelve values that nearly all rise; the most possible is 4.5.
 _WINDOW, _SCORE = 12, 3.8
-#: Share of the loss of guessing, and records: a first loss near its negative that falls is a likelihood that is
-#: minimised.
+#: Share of the loss of guessing, and records: a first loss near its negative that falls is a minimised likelihood.
 _GUESSING, _FALLING = 0.05, 10
 #: Fall of the reward in spreads within the first batch, and in noises of its mean, for this many records.
 _FALL, _NOISES, _FALLEN = 0.5, 4.0, 8
@@ -81,11 +80,12 @@ class _Rewards:
 
 @dataclass(slots=True)
 class _WrongLossSignState:
-    """What the loss is, its newest values, and the usual values."""
+    """What the loss is, its newest and usual values, and the step of the first one below zero."""
 
     anchor: LossAnchor = field(default_factory=LossAnchor)
     least: float = float("inf")
     negative: Streak = field(default_factory=Streak)
+    first_negative: int = -1
     positive: Window = field(default_factory=lambda: Window(10))
     losses: Window = field(default_factory=lambda: Window(_WINDOW))
     updates: Window = field(default_factory=lambda: Window(_WINDOW))
@@ -255,6 +255,7 @@ def check(context: StepContext, memory: _WrongLossSignState) -> Iterator[Finding
     memory.seen += 1
     memory.first = loss if isnan(memory.first) else memory.first
     memory.least = min(memory.least, loss)
+    memory.first_negative = context.step if loss < 0 > memory.first_negative else memory.first_negative
     found = (
         _maximising(context, memory)
         or tried_direction(context)
@@ -305,9 +306,8 @@ def _negative(context: StepContext, memory: _WrongLossSignState, loss: float) ->
     if memory.negative.update(loss < 0, context.step) < _LASTING or not is_multiple:
         return None
     words = f"backward() started from {loss:.4g}, {factors[-1]:.3g} times {', '.join(sorted(memory.anchor.called))}"
-    return _report(
-        context, {"loss": loss, "factor": factors[-1]}, f"{words}, which is never negative", memory.negative.since, 0.95
-    )
+    words = f"{words}, which is never negative"
+    return _report(context, {"loss": loss, "factor": factors[-1]}, words, memory.first_negative, 0.95)
 
 
 def _likelihood(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:

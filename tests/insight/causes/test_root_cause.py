@@ -253,3 +253,20 @@ def test_a_loss_without_a_floor_explains_the_gradients_that_grow_with_it():
     fall = replace(fall, evidence={HALFWAY: -1e9})
     assert causes(fall, growth) == ["wrong_loss_sign"]
     assert causes(fall, replace(finding("bad_batch", 0), step=0)) == ["bad_batch"]
+
+
+@pytest.mark.parametrize("metric", ["batch/nans", "batch/pos_infs"])
+def test_a_batch_that_is_not_finite_follows_from_nothing_and_comes_before_trends(metric):
+    uphill = replace(finding("wrong_loss_sign", 0, 2), confidence=0.8)
+    batch = replace(finding("bad_batch", 60, 0), metric=metric, confidence=0.9)
+    activation = finding("non_finite_activation", 60, 1, site="fc1")
+    assert causes(uphill, batch, activation) == ["bad_batch", "wrong_loss_sign"]
+    families = {
+        root.cause: [item.cause for item in following] for root, following in folded((uphill, batch, activation))
+    }
+    assert families == {"wrong_loss_sign": [], "bad_batch": ["non_finite_activation"]}
+
+
+def test_an_outlier_of_a_batch_may_follow_from_a_loss_that_rises():
+    uphill = replace(finding("wrong_loss_sign", 0, 2), confidence=0.8)
+    assert causes(uphill, replace(finding("bad_batch", 60, 0), metric="scalar/loss")) == ["wrong_loss_sign"]
