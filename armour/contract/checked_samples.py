@@ -174,7 +174,10 @@ def _in_precision(model: WrappedModel, x: Array) -> Array:
     """Cast to what the search computes in: the precision of the model, and float32 where that is a shorter one."""
     given = str(x.dtype).removeprefix("torch.")
     if given not in ("float16", "bfloat16", "float32", "float64"):
-        raise InvalidInput(f"x expects real numbers, got {given}; cast it, and scale it to {model.bounds}")
+        raise InvalidInput(
+            f"x expects real numbers, got {given}; cast it, and scale it to the model's bounds; of token ids attack "
+            "the embeddings, with a model that takes these"
+        )
     wanted = model.dtype if model.dtype == "float64" else "float32"
     if given == wanted or (model.dtype is None and given == "float64"):
         return x

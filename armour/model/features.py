@@ -61,7 +61,7 @@ def _spread(values: Floats, shape: tuple[int, ...]) -> Floats:
     if values.ndim == 1 and len(values) > 1 and len(shape) >= 3:
         values = values.reshape((-1, 1, 1))
     try:
-        return np.ascontiguousarray(np.broadcast_to(values, shape))
+        return np.array(np.broadcast_to(values, shape))  # a copy, as torch warns of read-only memory
     except ValueError:
         raise InvalidInput(
             f"bounds expects numbers, or one for each feature or channel of a sample {shape}, got shape {values.shape}"

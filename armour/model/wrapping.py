@@ -195,5 +195,11 @@ def network_of(
         return found
     raise InvalidModel(
         "wrap expects an engine Cell, a torch Module, a scikit-learn estimator, an ONNX Runtime session or a function "
-        f"of inputs, got {type(model).__module__}.{type(model).__qualname__}"
+        f"of inputs, got {_named(model)}"
     )
+
+
+def _named(model: object) -> str:
+    if isinstance(model, type):
+        return f"the class {model.__module__}.{model.__qualname__}; make one of it"
+    return f"{type(model).__module__}.{type(model).__qualname__}"

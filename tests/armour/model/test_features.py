@@ -5,7 +5,7 @@ import pytest
 from mindscope.armour import PGD, Features, InvalidInput, Normalization, Square, evaluate, make_attack, wrap
 from mindscope.armour.array_api import to_numpy
 from mindscope.armour.metrics import clever
-from mindscope.framework import Parameter
+from mindscope.framework import Parameter, nn
 
 from tests.armour import frameworks
 from tests.armour.attacks.cases import light
@@ -168,3 +168,48 @@ def test_a_mask_of_the_samples_shape_freezes_part_of_an_image():
 def test_features_that_do_not_fit_the_rows_are_named(features, message):
     with pytest.raises(InvalidInput, match=message):
         PGD()(wrap(engine(np.float64), bounds=(LOW, HIGH), features=features), ROWS, LABELS, epsilons=[0.1])
+
+
+def _both(framework):
+    """A network of two inputs, whose second one is the last row of `x`."""
+    if framework == "engine":
+
+        class Both(nn.Cell):
+            def __init__(self):
+                super().__init__()
+                self.inner = network("engine")
+
+            def construct(self, x):
+                return self.inner(x[:, :3]) * x[:, 3:4, 0]
+
+        return Both().set_train(False)
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+    class BothInTorch(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = network("torch")
+
+        def forward(self, x):
+            return self.inner(x[:, :3]) * x[:, 3:4, 0]
+
+    return BothInTorch().eval()
+
+
+@pytest.mark.parametrize("framework", MAKE)
+def test_of_several_inputs_in_one_array_those_that_are_frozen_stay(framework):
+    images = inputs(30)
+    second = np.where(np.arange(30) % 2, 5.0, -3.0).astype(np.float32)  # outside the bounds of the first
+    x = np.concatenate([images, np.repeat(second[:, None, None], 4, axis=2)], axis=1)
+    labels = (logits(images) * second[:, None]).argmax(axis=1)
+    frozen = np.zeros((4, 4), bool)
+    frozen[3] = True
+    low, high = np.zeros((4, 4)), np.ones((4, 4))
+    low[3], high[3] = second.min(), second.max()
+    model = wrap(_both(framework), bounds=(low, high), features=Features(frozen=frozen))
+    result = PGD()(model, x, labels, epsilons=[0.1])
+    found = to_numpy(result.adversarials)[0]
+    np.testing.assert_array_equal(found[:, 3], x[:, 3])
+    assert result.success.any()
+    fooled = (logits(found[:, :3]) * second[:, None]).argmax(axis=1) != labels
+    assert np.mean(fooled == result.success[0]) >= 0.95

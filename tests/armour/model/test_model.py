@@ -108,6 +108,8 @@ def test_a_model_that_detaches_its_input_is_named(make):
 def test_what_cannot_be_wrapped_is_named():
     with pytest.raises(InvalidModel, match=r"or a function of inputs, got builtins\.list"):
         wrap([1, 2])
+    with pytest.raises(InvalidModel, match=r"got the class tests\..*EngineNet; make one of it"):
+        wrap(type(engine()))
     with pytest.raises(InvalidModel, match="wrapped already"):
         wrap(wrap(engine()))
     with pytest.raises(InvalidInput, match=r"low < high, got \(1, 0\)"):
