@@ -37,7 +37,8 @@ EpsilonsOption = Annotated[
         "--epsilons",
         "--epsilon",
         metavar="E,E,...",
-        help="Budgets in the unit of x, separated by commas or repeated; fractions as 8/255, too.",
+        help="Budgets in the unit of x, separated by commas or repeated; fractions as 8/255, too. By default a few "
+        "shares of the bounds' width, from 1 % on.",
     ),
 ]
 BoundsOption = Annotated[
@@ -152,6 +153,14 @@ def wrapped(model: object, bounds: str, target: str) -> "WrappedModel":
             f"armour.wrap(..., bounds=)"
         )
     return model
+
+
+def width_of(model: "WrappedModel") -> float:
+    """Return the distance of the bounds; 1 where each feature has its own, as budgets are shares there."""
+    if model.feature_bounds is not None:
+        return 1.0
+    low, high = model.bounds
+    return high - low
 
 
 def attacked_samples(path: str, limit: int) -> "tuple[NDArray[np.generic], NDArray[np.generic]]":

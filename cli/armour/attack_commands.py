@@ -21,6 +21,7 @@ from .armour_arguments import (
     attacked_model,
     attacked_samples,
     numbers,
+    width_of,
 )
 from .armour_report import write_report
 from .outcome_run import progress_bar
@@ -51,8 +52,8 @@ def _summary(attack: type) -> str:
     return (attack.__doc__ or "").partition("\n")[0]
 
 
-_USUAL_EPSILONS = ["0.01,0.03,0.1,0.3"]
-_NONE: list[str] = []  # no attacks but those of the suite; no floor
+_USUAL_SHARES: Final = (0.01, 0.03, 0.1, 0.3)  # of the bounds' width
+_NONE: list[str] = []  # the usual budgets; no attacks but those of the suite; no floor
 #: Exit code of an evaluation that is below its floor or not to be trusted.
 _FAILED: Final = 1
 
@@ -60,7 +61,7 @@ _FAILED: Final = 1
 def evaluate(
     model: ModelArgument,
     data: DataOption,
-    epsilons: EpsilonsOption = _USUAL_EPSILONS,
+    epsilons: EpsilonsOption = _NONE,
     attacks: Annotated[
         list[str],
         typer.Option(
@@ -111,9 +112,10 @@ def evaluate(
     from ...storage import open_store
 
     budgets = numbers(epsilons, "--epsilons")
-    floors = floors_in(fail_under, budgets)
     chosen = attacks_in(attacks, cast("Norm", norm))
     wrapped = attacked_model(model, bounds)
+    budgets = budgets or [share * width_of(wrapped) for share in _USUAL_SHARES]
+    floors = floors_in(fail_under, budgets)
     x, y = attacked_samples(data, limit)
     with (
         open_store(store) as opened,

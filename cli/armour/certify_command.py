@@ -1,6 +1,6 @@
 """`mindscope armour certify`: lower bounds of robustness."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from ...armour import WrappedModel
     from ...storage import Json, Outcome
 
-_USUAL_EPSILONS = ["0.01,0.03,0.1"]
+_USUAL_SHARES: Final = (0.01, 0.03, 0.1)  # of the bounds' width
+_NONE: list[str] = []  # the usual budgets
 _METHODS = ("crown", "ibp", "smoothing")
 
 
@@ -46,7 +47,7 @@ def certify(
         ),
     ] = "crown",
     norm: Annotated[str, typer.Option("--norm", help="Norm of the budgets: linf or l2; smoothing only l2.")] = "linf",
-    epsilons: EpsilonsOption = _USUAL_EPSILONS,
+    epsilons: EpsilonsOption = _NONE,
     sigma: Annotated[float, typer.Option("--sigma", help="Standard deviation of the noise for smoothing.")] = 0.1,
     trials: Annotated[
         int, typer.Option("--trials", min=1, help="Noisy copies with which smoothing certifies.")
@@ -64,7 +65,8 @@ def certify(
     """Prove which predictions hold within a budget: a lower bound, beside the upper one of the attacks."""
     if method not in _METHODS:
         raise WrongUse(f"--method expects {', '.join(_METHODS)}, got {method!r}")
-    budgets, box = sorted(numbers(epsilons, "--epsilons")), bounds_in(bounds)
+    box = bounds_in(bounds)
+    budgets = sorted(numbers(epsilons, "--epsilons")) or [share * (box[1] - box[0]) for share in _USUAL_SHARES]
     network = load_model(model)
     x, y = attacked_samples(data, limit)
     check_parent(store, parent)

@@ -1,6 +1,6 @@
 """`mindscope armour measure` and `detect`: numbers of a model and its defence, and of detectors of attacks."""
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
 
 import typer
 
@@ -18,6 +18,7 @@ from .armour_arguments import (
     attacked_model,
     number,
     split,
+    width_of,
 )
 from .outcome_run import check_parent, print_outcomes, query_line, record
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from ...armour import Attack, Norm, WrappedModel
     from ...armour.detectors import Alarm
     from ...storage import Json, Outcome
+
+
+_USUAL_SHARE: Final = 0.1  # of the bounds' width, which a budget has by default
 
 
 def measure(
@@ -47,9 +51,11 @@ def measure(
         int, typer.Option("--queries", min=0, help="Queries of Square on both models, with --bare; 0 skips it.")
     ] = 0,
     epsilon: Annotated[
-        float,
-        typer.Option("--epsilon", parser=number, metavar="E", help="Budget of Square, in Linf; 8/255 is one, too."),
-    ] = 0.1,
+        float | None,
+        typer.Option(
+            "--epsilon", parser=number, metavar="E", help="Budget of Square, in Linf; 10 % of the bounds' width."
+        ),
+    ] = None,
     bounds: BoundsOption = "",
     store: StoreOption = DEFAULT_STORE,
     name: NameOption = "metrics",
@@ -65,6 +71,7 @@ def measure(
         raise WrongUse("--queries compares two models; name the one without the defence with --bare")
     wrapped = attacked_model(model, bounds)
     other = attacked_model(bare, bounds) if bare else None
+    budget = _USUAL_SHARE * width_of(wrapped) if epsilon is None else epsilon
     x, y = load_samples(data)
     check_parent(store, parent)
     outcomes = _measure_model(
@@ -80,7 +87,7 @@ def measure(
     if other is not None:
         outcomes.append(_defence(other, wrapped, x, y))
         outcomes += (
-            [_query_defence(other, wrapped, x, y, queries=queries, epsilon=epsilon, seed=seed)] if queries else []
+            [_query_defence(other, wrapped, x, y, queries=queries, epsilon=budget, seed=seed)] if queries else []
         )
     config: dict[str, Json] = {
         "norm": norm,
@@ -186,8 +193,9 @@ def detect(
     ] = "pgd",
     norm: Annotated[str, typer.Option("--norm", help="Norm of the budget: linf, l2, l1 or l0.")] = "linf",
     epsilon: Annotated[
-        float, typer.Option("--epsilon", parser=number, metavar="E", help="Budget of the attack; 8/255 is one, too.")
-    ] = 0.1,
+        float | None,
+        typer.Option("--epsilon", parser=number, metavar="E", help="Budget of the attack; 10 % of the bounds' width."),
+    ] = None,
     rate: Annotated[float, typer.Option("--rate", help="Share of clean inputs that may raise a false alarm.")] = 0.05,
     queries: Annotated[
         int,
@@ -209,6 +217,7 @@ def detect(
     if len(searches) != 1:
         raise WrongUse(f"--attack expects one attack, got {attack!r}")
     wrapped = attacked_model(model, bounds)
+    budget = _USUAL_SHARE * width_of(wrapped) if epsilon is None else epsilon
     names = split(detectors)
     parts = _thirds(*load_samples(data), seed)
     check_parent(store, parent)
@@ -218,11 +227,11 @@ def detect(
         )
         for detector in names
     }
-    outcomes = _measure_detectors(wrapped, alarms, parts, attack=searches[0], epsilon=epsilon, rate=rate, seed=seed)
+    outcomes = _measure_detectors(wrapped, alarms, parts, attack=searches[0], epsilon=budget, rate=rate, seed=seed)
     if queries:
-        outcomes += _costs(wrapped, alarms, parts, norm=cast("Norm", norm), epsilon=epsilon, queries=queries, seed=seed)
+        outcomes += _costs(wrapped, alarms, parts, norm=cast("Norm", norm), epsilon=budget, queries=queries, seed=seed)
     config: dict[str, Json] = {
-        "detectors": list(names), "attack": attack, "norm": norm, "epsilon": epsilon, "rate": rate, "queries": queries,
+        "detectors": list(names), "attack": attack, "norm": norm, "epsilon": budget, "rate": rate, "queries": queries,
         "seed": seed,
     }  # fmt: skip
     run = record(outcomes, store, name=name, parent=parent, config=config, framework=wrapped.framework)

@@ -140,6 +140,12 @@ def test_bounds_of_features_and_bounds_of_the_command_exclude_each_other(command
     assert "is wrapped with bounds for each feature; leave --bounds out" in command(*call, "--bounds", "0,1").err
 
 
+def test_budgets_that_nobody_names_are_shares_of_the_bounds(command: Callable, model: Callable) -> None:
+    told = command(*model("in_bytes", width=255.0), "--attack", "fgsm", "--json")
+    assert list(accuracies(told.out)) == pytest.approx([0.0, 2.55, 7.65, 25.5, 76.5])
+    assert "WARNING" not in told.err
+
+
 def test_a_budget_of_another_scale_is_warned_of(command: Callable, model: Callable) -> None:
     told = command(*model("in_bytes", width=255.0), "--epsilon", 0.1, "--attack", "fgsm")
     assert told.code == 0
