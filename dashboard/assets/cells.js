@@ -26,7 +26,8 @@
 
   cells.Badge = ({ value }) => badge(value, value);
 
-  cells.Worst = ({ data, value }) => (value ? badge(data.severity || "info", value) : h("span", { className: "muted" }, data.step === null ? "–" : data.verdict));
+  // The first anomaly as a badge, without one the verdict in words.
+  cells.Worst = ({ data, value }) => (data.severity ? badge(data.severity, value) : h("span", { className: "muted" }, data.step === null ? "–" : value));
 
   cells.Tags = ({ value }) =>
     h("span", { className: "tags", title: value }, (value || "").split("  ").filter(Boolean).map((tag) => h("span", { className: "tag", key: tag }, tag)));

@@ -33,6 +33,14 @@
   window.dash_ag_grid = { AgGrid };
 
   Object.assign(mine, {
+    // Asks for the rest of a long list as soon as a part of it has come.
+    askOn: function (isFilling, tick) {
+      if (isFilling) {
+        setTimeout(() => window.dash_clientside.set_props(tick, { n_intervals: isFilling }), 20);
+      }
+      return window.dash_clientside.no_update;
+    },
+
     quickFilter: (words, options) => ({ ...options, quickFilterText: words || "" }),
   });
 })();

@@ -30,6 +30,7 @@ class RunsIds:
     where: Final = "overview-where"
     fields: Final = "overview-fields"
     note: Final = "overview-note"
+    filling: Final = "overview-filling"
     body: Final = "overview-body"
     nothing: Final = "overview-nothing"
     keys: Final = "overview-keys"

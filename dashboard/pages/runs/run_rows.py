@@ -103,14 +103,13 @@ def _read_cells(reader: Reader, run: Run) -> GridRow:
     first = headline.first
     return {
         "severity": first.severity if first else "",
-        "worst": sentence(first.cause) if first else "",
-        "verdict": headline.verdict,
+        "worst": sentence(first.cause) if first else headline.verdict,
         "first_bad": first.first_step if first else None,
         "spark": list(spark(reader, run)),
     }
 
 
-_UNREAD: Final[GridRow] = {"severity": "", "worst": "", "verdict": "…", "first_bad": None, "spark": []}
+_UNREAD: Final[GridRow] = {"severity": "", "worst": "…", "first_bad": None, "spark": []}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,8 @@ def run_table(
         rows = query.select(rows, known)
     except UnknownField:
         rows = rows if left else ()  # a run that was not read yet may have the field
-    columns = tuple(dict.fromkeys(name for field in chosen if (name := _resolved(field, known))))
+    resolved = [_resolved(field, known) or (field if left else "") for field in chosen]
+    columns = tuple(dict.fromkeys(name for name in resolved if name))
     by_id = {run.id: run for run in runs}
     shown = [_row(by_id[row.run], details.get(row.run), row.fields, columns, now) for row in rows]
     return RunTable(shown, columns, known, left, "" if left or not runs else _unknown(asked, known))

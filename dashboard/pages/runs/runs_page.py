@@ -25,8 +25,9 @@ from .run_actions import RunsIds, connect_actions, run_actions
 from .run_rows import USUAL_COLUMN, RunDetailsCache, RunTable, run_table
 
 _REFRESH_MS: Final = 2000
-#: Between two updates of a table of which not all runs are read yet, and for how long each of them reads.
-_FILLING_MS, _FILLING_S = 200, 0.5
+#: How long an answer reads runs that are not known yet. The browser asks for the next one as soon as it has this one:
+#: of two at a time it would drop the older. Should one be lost, it asks again after this many milliseconds.
+_FILLING_S, _LOST_MS = 0.5, 10_000
 _WITHOUT_SCROLLING = 14
 _HIDDEN: Final = {"display": "none"}
 #: Characters of the query that an address carries.
@@ -43,24 +44,24 @@ _CONTROLS = (
 
 
 _COLUMNS: list[GridRow] = [
-    {"field": "name", "headerName": "Run", "cellRenderer": "RunLink", "minWidth": 140, "flex": 2, "filter": True},
-    {"field": "state", "headerName": "State", "cellRenderer": "Badge", "width": 116, "filter": True},
+    {"field": "name", "headerName": "Run", "cellRenderer": "RunLink", "minWidth": 130, "flex": 2, "filter": True},
+    {"field": "state", "headerName": "State", "cellRenderer": "Badge", "width": 108, "filter": True},
     {
         "field": "worst",
         "headerName": "First anomaly",
         "cellRenderer": "Worst",
-        "minWidth": 150,
+        "minWidth": 138,
         "flex": 1,
         "filter": True,
     },
-    {"field": "first_bad", "headerName": "Since step", "width": 90, "type": "rightAligned"},
-    {"field": "spark", "headerName": "Loss", "cellRenderer": "Spark", "width": 142, "sortable": False},
-    {"field": "step", "headerName": "Last step", "width": 84, "type": "rightAligned"},
-    {"field": "elapsed", "headerName": "Elapsed", "cellRenderer": "Elapsed", "width": 92, "type": "rightAligned"},
-    {"field": "kind", "headerName": "Kind", "width": 92, "filter": True},
-    {"field": "tags", "headerName": "Tags", "cellRenderer": "Tags", "minWidth": 112, "flex": 2, "filter": True},
+    {"field": "first_bad", "headerName": "Since step", "width": 84, "type": "rightAligned"},
+    {"field": "spark", "headerName": "Loss curve", "cellRenderer": "Spark", "width": 140, "sortable": False},
+    {"field": "step", "headerName": "Last step", "width": 80, "type": "rightAligned"},
+    {"field": "elapsed", "headerName": "Elapsed", "cellRenderer": "Elapsed", "width": 86, "type": "rightAligned"},
+    {"field": "kind", "headerName": "Kind", "width": 80, "filter": True},
+    {"field": "tags", "headerName": "Tags", "cellRenderer": "Tags", "minWidth": 104, "flex": 2, "filter": True},
     {"field": "remark", "headerName": "Remark", "hide": True, "filter": True},
-    {"field": "age", "headerName": "Updated", "cellRenderer": "Age", "width": 92},
+    {"field": "age", "headerName": "Updated", "cellRenderer": "Age", "width": 98},
 ]
 
 _GRID_OPTIONS = {
@@ -122,6 +123,7 @@ def connect(app: dash.Dash, reader: Reader) -> None:
         Output(RunsIds.counts, "children"),
         Output(RunsIds.note, "children"),
         Output(RunsIds.tick, "interval"),
+        Output(RunsIds.filling, "data"),
         Output(RunsIds.body, "style"),
         Output(RunsIds.nothing, "style"),
         Input(RunsIds.tick, "n_intervals"),
@@ -149,13 +151,19 @@ def connect(app: dash.Dash, reader: Reader) -> None:
             with_chosen(table.fields, *(fields or ())),
             _counts(runs, table),
             note,
-            _FILLING_MS if table.left else _REFRESH_MS,
+            _LOST_MS if table.left else _REFRESH_MS,
+            time.time() if table.left else 0.0,
             {} if runs else _HIDDEN,
             _HIDDEN if runs else {},
         )
 
     keep_address(app, RunsIds.keys, _CONTROLS)
     connect_actions(app, reader)
+    app.clientside_callback(
+        ClientsideFunction("mindscope", "askOn"),
+        Input(RunsIds.filling, "data"),
+        State(RunsIds.tick, "id"),
+    )
     keep_order(app, RunsIds.grid, RunsIds.order)
     app.clientside_callback(
         ClientsideFunction("mindscope", "quickFilter"),
@@ -257,7 +265,8 @@ def layout(reader: Reader, address: PageAddress) -> Component:
             run_actions(may_change=may_change()),
             control_keys(RunsIds.keys, _CONTROLS),
             dcc.Store(id=RunsIds.order, data=ORDER.of(address)),
-            dcc.Interval(id=RunsIds.tick, interval=_FILLING_MS if table.left else _REFRESH_MS),
+            dcc.Store(id=RunsIds.filling, data=0.0),
+            dcc.Interval(id=RunsIds.tick, interval=_LOST_MS if table.left else _REFRESH_MS),
         ]
     )
 
@@ -284,7 +293,7 @@ def _field_column(name: str) -> GridRow:
         "colId": f"field.{name}",
         "headerName": name.removeprefix("tag."),
         "headerTooltip": name if is_word else f"{name}: its last value",
-        "width": 104,
+        "width": 88,
         "type": "rightAligned",
         **({} if is_word else {"valueFormatter": SHORT_NUMBER}),
     }

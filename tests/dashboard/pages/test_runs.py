@@ -89,8 +89,8 @@ def test_a_long_list_is_read_a_few_runs_at_a_time_and_shown_at_once(store):
     seen = [run_table(cache, reader.runs(), "", ["loss"], now=0.0, for_s=1.0) for _ in range(3)]
     assert [shown.left for shown in seen] == [2, 1, 0]
     assert all(names(shown) == ["nan", "good", "slow"] for shown in seen)
-    assert [row["verdict"] for row in seen[0].rows][1:] == ["…", "…"]
-    assert "…" not in [row["verdict"] for row in seen[2].rows]
+    assert [row["worst"] for row in seen[0].rows][1:] == ["…", "…"]
+    assert "…" not in [row["worst"] for row in seen[2].rows]
 
 
 def test_a_run_that_has_not_changed_is_not_read_again(store):
@@ -119,3 +119,14 @@ def test_the_first_run_of_an_empty_store_appears_without_a_reload():
         answer = call(create_app(store), "overview-grid.rowData", asked).get_json()["response"]
         assert [row["name"] for row in answer["overview-grid"]["rowData"]] == ["first"]
         assert (answer["overview-body"]["style"], answer["overview-nothing"]["style"]) == ({}, {"display": "none"})
+
+
+def test_the_next_part_of_a_long_list_is_asked_for_when_this_one_has_come(store, monkeypatch):
+    """Two questions at a time would drop the answer to the first."""
+    monkeypatch.setattr("mindscope.dashboard.pages.runs.runs_page._FILLING_S", 1e-9)
+    app = create_app(store)
+    asked = {"overview-tick": 0, "overview-where": "", "overview-fields": ["loss"], "overview-grid": []}
+    answers = [call(app, "overview-grid.rowData", asked).get_json()["response"] for _ in range(3)]
+    assert [bool(answer["overview-filling"]["data"]) for answer in answers] == [True, True, False]
+    assert [answer["overview-tick"]["interval"] for answer in answers] == [10_000, 10_000, 2000]
+    assert [column["field"] for column in answers[0]["overview-grid"]["columnDefs"]].count("field.loss") == 1
