@@ -13,7 +13,7 @@ _LONGEST = 60
 
 
 def diagnose_all(store: str, workers: str, *, write: bool, as_document: bool, severities: Sequence[str]) -> int:
-    """Print the verdict of each run; return the exit code, which is 3 where a run is damaged or cannot be read.
+    """Print the verdict of each training; return the exit code, which is 3 where a run is damaged or cannot be read.
 
     Args:
         workers: How many processes, or the address of a cluster.
@@ -23,7 +23,8 @@ def diagnose_all(store: str, workers: str, *, write: bool, as_document: bool, se
     from ..storage import display_site
 
     with open_existing(store) as opened:
-        names = {run.id: run.name for run in opened.runs(limit=1_000_000)}
+        runs = opened.runs(limit=1_000_000)
+        names = {run.id: run.name for run in runs if run.kind != "evaluation"}  # an evaluation has outcomes, no steps
     url = str(Path(store).absolute()) if is_path(store) else store
     listing = table("", "run", "name", "verdict", "first cause", "since", right=("since",))
     documents: list[dict[str, Any]] = []  # Any: parsed JSON

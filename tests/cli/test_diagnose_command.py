@@ -140,6 +140,8 @@ def test_of_a_run_without_a_step_it_is_said_once_that_rules_could_not_run(comman
 
 def test_all_runs_are_diagnosed_a_line_each(command: Callable, tmp_path: Path) -> None:
     losses(tmp_path, good=lambda step: 2.0 * 0.9**step, bad=lambda step: math.nan if step == 30 else 1.0)
+    with open_store(tmp_path) as store:
+        store.begin_run("attacked", kind="evaluation").close()  # has outcomes and no steps: not a line
     told = command("diagnose", "--all", "--store", tmp_path, "--workers", "2")
     assert told.code == 0, told.err
     assert [line.split()[1] for line in told.out.splitlines()[2:]] == ["bad", "good"]
