@@ -45,14 +45,13 @@ class BudgetSummary:
 def summarize(model: WrappedModel, samples: Samples, attempt: BudgetResult, norm: Norm) -> BudgetSummary:
     """Summarize a result: its quality in the norm, and a few of its examples where inputs are images.
 
-    A model with a query budget is not asked for these, and of a task its score is told instead.
+    A model with a query budget is not asked for these, and of a task its scores are told instead.
     """
     shown: dict[str, Json] = {}
     if isinstance(samples.criterion, Broken):
         if model.queries is None:
             outputs = model_logits(model, attempt.adversarials)
-            score = samples.criterion.task.score(outputs, to_numpy(samples.criterion.y))
-            shown["score"] = float(score.mean())
+            shown["scores"] = dict(samples.criterion.task.scores(outputs, to_numpy(samples.criterion.y)))
     elif attempt.success.any() and model.queries is None:
         x, found = to_numpy(samples.x), to_numpy(attempt.adversarials)
         quality = examples_quality(model, x, samples.labels, found, attempt.success, samples.solved)

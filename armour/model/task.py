@@ -63,13 +63,10 @@ class Task(ABC):
         weights = xp.astype((rank <= last) & ((margins <= 0) | (rank == last)), margins.dtype)
         return self.pull(outputs, y, weights / xp.sum(weights, axis=1, keepdims=True))
 
-    def score(self, outputs: Array, y: Array) -> Floats:
-        """Return `(n,)` shares of the parts that are right."""
-        margins = np.asarray(to_numpy(self.margins(outputs, y)), np.float64)
-        counting = np.isfinite(margins)
-        return np.asarray(
-            1.0 - ((margins > 0) & counting).sum(axis=1) / np.maximum(counting.sum(axis=1), 1), np.float64
-        )
+    def scores(self, outputs: NDArray[np.floating], y: NDArray[np.generic]) -> dict[str, float]:
+        """Return what is reported of these outputs: the share of right parts, and what else the field names."""
+        margins = np.asarray(self.margins(outputs, y), np.float64)
+        return {"right": float(1.0 - (margins > 0).sum() / max(int(np.isfinite(margins).sum()), 1))}
 
     def _last(self, margins: Array) -> Array:
         """Return `(n, 1)` positions of the deciding part among the sorted ones."""
@@ -160,6 +157,10 @@ class Regression(Task):
         """Return 1: a single number decides."""
         return np.ones(len(counting), np.int64)
 
+    def scores(self, outputs: NDArray[np.floating], y: NDArray[np.generic]) -> dict[str, float]:
+        """Return the share of right numbers, and the mean absolute error."""
+        return Task.scores(self, outputs, y) | {"mean_absolute_error": float(np.abs(self._errors(outputs, y)).mean())}
+
     @staticmethod
     def _errors(outputs: Array, y: Array) -> Array:
         return outputs.reshape((len(outputs), -1)) - namespace(outputs).astype(y, outputs.dtype)
@@ -213,6 +214,17 @@ class Segmentation(Task):
         """Return the smallest number of pixels that leaves too few."""
         most = np.floor(counting * (1.0 - self.kept)) + 1
         return np.asarray(np.clip(most, 1, np.maximum(counting, 1)), np.int64)
+
+    def scores(self, outputs: NDArray[np.floating], y: NDArray[np.generic]) -> dict[str, float]:
+        """Return the share of right pixels, and the mean over classes of intersection over union, of all images."""
+        counting = y != self.ignore
+        found = outputs.argmax(axis=1).reshape(y.shape)[counting]
+        true, overlaps = y[counting], list[float]()
+        for number in range(outputs.shape[1]):
+            union = ((found == number) | (true == number)).sum()
+            if union:
+                overlaps.append(float(((found == number) & (true == number)).sum() / union))
+        return Task.scores(self, outputs, y) | {"mean_iou": float(np.mean(overlaps))}
 
     @staticmethod
     def _pixels(outputs: Array, y: Array) -> tuple[Array, Array, Array]:

@@ -99,7 +99,7 @@ def test_as_many_pixels_turn_wrong_as_an_image_may_lose():
     evaluation = evaluate(wrap(_Pixels(), task=Segmentation(0.5)), x, y, [0.05], attacks=["pgd"])
     assert evaluation.accuracy() == {0.0: 1.0, 0.05: 1.0}
     (outcome,) = (o for o in evaluation.outcomes if (o.attack, o.epsilon) == ("pgd", 0.05))
-    assert outcome.details["score"] == 0.75
+    assert outcome.details["scores"] == {"right": 0.75, "mean_iou": 0.375}  # light pixels: 0 of 5; dark ones: 15 of 20
 
 
 @pytest.mark.parametrize(
@@ -123,6 +123,8 @@ def test_a_regressor_of_scikit_learn_is_evaluated_without_gradients():
     evaluation = evaluate(model, flat, OUT[:, 0], [0.5], attacks=[Square(queries=100)])
     assert evaluation.answers == "logits"
     assert evaluation.accuracy()[0.5] < evaluation.clean_accuracy == 1.0
+    errors = [o.details["scores"]["mean_absolute_error"] for o in evaluation.outcomes if o.attack == "square"]
+    assert errors[0] < errors[1]
 
 
 @pytest.mark.parametrize(
