@@ -14,9 +14,9 @@ from .queries.reader import Reader
 _EVERY_MS: Final = 2000
 
 
-def polling_parts(tick: str, version: str, seen: str) -> list[dcc.Interval | dcc.Store]:
+def polling_parts(tick: str, version: str, seen: str, *, every_ms: int = _EVERY_MS) -> list[dcc.Interval | dcc.Store]:
     """Return the parts that a polling page lays out once; `seen` is the version of the run that it shows."""
-    return [dcc.Interval(id=tick, interval=_EVERY_MS), dcc.Store(id=version, data=seen)]
+    return [dcc.Interval(id=tick, interval=every_ms), dcc.Store(id=version, data=seen)]
 
 
 def connect_polling(app: dash.Dash, reader: Reader, *, tick: str, version: str, run: str) -> None:

@@ -51,6 +51,8 @@ class ScalarsIds:
     chart: Final = "scalars-chart"
 
 
+#: Between two looks at what is new: many charts are drawn then, and answers that come after the next look are lost.
+_EVERY_MS: Final = 5000
 WITH, MATCHING, OPEN = QueryKey("with"), QueryKey("match"), QueryKey("open")
 SMOOTHING = QueryKey("smooth", "0", pattern=r"0|0?\.\d{1,18}", example="0.6")
 OVER = QueryKey("over", "step", AXES)
@@ -352,6 +354,6 @@ def layout(reader: Reader, address: PageAddress) -> Component:
             control_keys(ScalarsIds.keys, _CONTROLS),
             dcc.Store(id=ScalarsIds.names, data=names),
             dcc.Store(id=ScalarsIds.views, storage_type="local"),
-            *polling_parts(ScalarsIds.tick, ScalarsIds.version, versions_of(reader, runs)),
+            *polling_parts(ScalarsIds.tick, ScalarsIds.version, versions_of(reader, runs), every_ms=_EVERY_MS),
         ]
     )
