@@ -43,6 +43,7 @@ from .distances import DISTANCES, Norm
 from .errors import ArmourError, InvalidInput, InvalidModel, InvalidSearch, QueriesExhausted, UnknownAttack
 from .evaluation.evaluate import evaluate
 from .evaluation.evaluation_report import WORST_CASE, Evaluation
+from .evaluation.expectation import expected
 from .evaluation.symptom import Symptom
 from .model import Features, MultiLabel, Normalization, Regression, Segmentation, WrappedModel, wrap
 from .problem import Problem
@@ -106,6 +107,7 @@ __all__ = [
     "UnknownAttack",
     "WrappedModel",
     "evaluate",
+    "expected",
     "make_attack",
     "wrap",
 ]

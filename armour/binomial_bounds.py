@@ -1,6 +1,8 @@
-"""Exact confidence bounds of a probability from the counts of a trial (Clopper and Pearson 1934)."""
+"""Confidence bounds of a probability from the counts of a trial: exact ones, and Wilson's in closed form."""
 
+import math
 from importlib import import_module
+from statistics import NormalDist
 from types import ModuleType
 
 from .errors import InvalidInput
@@ -34,6 +36,26 @@ def proportion_interval(successes: int, trials: int, confidence: float = 0.95) -
         raise InvalidInput(f"confidence expects a share between 0 and 1, got {confidence}")
     alpha = (1 - confidence) / 2
     return lower_confidence(successes, trials, alpha), 1 - lower_confidence(trials - successes, trials, alpha)
+
+
+def wilson_interval(successes: float, trials: float, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the interval of the success probability by its score test, in closed form and so without SciPy.
+
+    It is also an interval of the mean probability of trials whose probabilities differ, whose variance is smaller.
+
+    Args:
+        successes: 0 to `trials`.
+        trials: Above 0; a broken number where trials depend on each other and are worth fewer.
+        confidence: Between 0 and 1.
+
+    Reference:
+        Wilson 1927, doi:10.1080/01621459.1927.10502953.
+    """
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    share, weight = successes / trials, z * z / trials
+    middle = share + weight / 2
+    reach = math.sqrt(share * (1 - share) * weight + weight * weight / 4)
+    return max(0.0, (middle - reach) / (1 + weight)), min(1.0, (middle + reach) / (1 + weight))
 
 
 def _special() -> ModuleType:

@@ -3,7 +3,8 @@
     python benchmarks/armour.py [--json] [--quick] [--only TEXT]
 
 A model passes if the suite is at most .02 above the best attack known, says that it is not to be trusted, or refuses
-the model; an honest model passes if it is within .02 and not accused. The best attack begins with models without the
+the model; an honest model passes if it is within .02 and not accused, a random one if the lower end of its interval is
+within .02. The best attack begins with models without the
 mask, which an attacker who has read the code would write, and is judged on the model itself, by fresh draws.
 """
 

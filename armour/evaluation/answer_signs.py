@@ -15,6 +15,8 @@ _SMALL: Final = 0.01  # there: the cross-entropy weighs all other classes alike,
 _RANDOM: Final = 1e-4  # of the spread of the logits
 _ALONE: Final = 1e-3  # of the spread: sums in another order differ by less than a thousandth of it
 _TRIED_ALONE: Final = 4  # samples
+_ASKED_AGAIN: Final = 3  # times
+_DRIFT: Final = 0.1  # of the clean error rate, from before the attacks to after them
 
 
 def logits_of(model: WrappedModel, x: Array) -> Floats:
@@ -22,15 +24,30 @@ def logits_of(model: WrappedModel, x: Array) -> Floats:
     return np.asarray(to_numpy(model.logits(x)), np.float64)
 
 
-def answer_signs(model: WrappedModel, x: Array) -> Iterator[Symptom]:
-    """Yield the signs that the answers to `(n, ...)` native inputs show, before any attack."""
-    first, second = (logits_of(model, x) for _ in range(2))
-    differing = _difference(first, second)
+def is_random(model: WrappedModel, x: Array) -> bool:
+    """Return whether the same `(n, ...)` native inputs get different answers; few values of chance need a few calls."""
+    return _chance(model, x, logits_of(model, x)) > _RANDOM
+
+
+def _chance(model: WrappedModel, x: Array, first: Floats) -> float:
+    return max(_difference(first, logits_of(model, x)) for _ in range(_ASKED_AGAIN))
+
+
+def answer_signs(model: WrappedModel, x: Array, *, is_averaged: bool) -> Iterator[Symptom]:
+    """Yield the signs that the answers to `(n, ...)` native inputs show, before any attack.
+
+    Args:
+        is_averaged: The model is the expectation of a random one, whose chance is known.
+    """
+    first = logits_of(model, x)
+    differing = 0.0 if is_averaged else _chance(model, x, first)
     if differing > _RANDOM:
         yield Symptom(
-            "randomness", differing, "the same input gets different logits each time; average over the randomness"
+            "randomness",
+            differing,
+            "the same input gets different logits each time and no attack averaged them; run evaluate(draws=10)",
         )
-    else:
+    elif not is_averaged:
         yield from _company_sign(model, x, first)
     yield from _scale_sign(first)
 
@@ -44,6 +61,18 @@ def state_sign(before: Floats, after: Floats) -> Iterator[Symptom]:
             differing,
             "the same inputs get other logits after the attacks than before, so the model keeps a state from call to "
             "call; attack a copy without it, and try the examples on a fresh model",
+        )
+
+
+def drift_sign(before: Floats, after: Floats) -> Iterator[Symptom]:
+    """Yield a sign if a random model errs on the same inputs at another rate after the attacks than before them."""
+    drift = abs(float(after.mean()) - float(before.mean()))
+    if drift > _DRIFT:
+        yield Symptom(
+            "state",
+            drift,
+            "the model errs on the same inputs at another rate after the attacks than before, so it keeps a state from "
+            "call to call; attack a copy without it, and try the examples on a fresh model",
         )
 
 

@@ -14,6 +14,7 @@ from ..contract.checked_samples import Samples
 from ..distances import Norm
 from ..errors import InvalidInput, UnknownAttack
 from ..model import Asks, WrappedModel
+from .expectation import Jury
 
 Suite = Literal["quick", "standard"]
 
@@ -84,6 +85,7 @@ class AttackPlan:
     Args:
         attacks: By the label of their outcomes.
         cascade: Labels of the attacks that see only what the ones before them left.
+        jury: Judges examples of a random model, whose expectation `model` is.
     """
 
     model: WrappedModel
@@ -95,6 +97,7 @@ class AttackPlan:
     batch_size: int
     cascade: frozenset[str]
     jobs: int = 1
+    jury: Jury | None = None
 
     def details(self) -> dict[str, Json]:
         """Return the facts that every measurement was made with."""
@@ -108,6 +111,7 @@ class AttackPlan:
             "norm": self.norm,
             "epsilons": list(self.budgets),
             "batch_size": self.batch_size,
+            "is_averaged": self.jury is not None,
             "attacks": {label: attack.options() for label, attack in self.attacks.items()},
         }
 

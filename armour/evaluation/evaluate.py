@@ -14,10 +14,11 @@ from ..contract.checked_samples import check_epsilons, check_samples, in_shares
 from ..distances import Norm
 from ..errors import InvalidInput
 from ..model import Asks, WrappedModel, wrap
-from .answer_signs import logits_of, state_sign
+from .answer_signs import drift_sign, logits_of, state_sign
 from .attack_plan import AttackPlan, Suite, cascaded, label_attacks, suite_for
 from .evaluation_checkpoint import Checkpoint
 from .evaluation_report import Evaluation
+from .expectation import averaged, check_draws, seeded
 from .masking import SIGN_SAMPLES, black_box, plain_accuracy, symptoms
 from .outcome_log import OutcomeLog
 from .plausibility import budget_warnings, clean_warnings, mode_warnings
@@ -47,6 +48,7 @@ def evaluate(
     jobs: int = 1,
     progress: EvaluationProgress | None = None,
     checkpoint: str | Path | None = None,
+    draws: int | None = None,
 ) -> Evaluation:
     """Measure the accuracy under every attack at every budget, and in the worst case.
 
@@ -67,6 +69,8 @@ def evaluate(
             same.
         checkpoint: File (`.npz`) updated after every attack and budget; the same call resumes from it
             after a kill, to the same result, in a run of its own.
+        draws: Forward passes over which attacks average a model that answers at random; None takes 10 where the same
+            inputs get different answers, else 1. Accuracies are then means over 20 fresh draws, with a 95 % interval.
 
     Returns:
         The outcomes. After Ctrl-C only the complete ones, with `interrupted` set and the stored run failed.
@@ -76,6 +80,7 @@ def evaluate(
     """
     check_seed(seed)
     check_jobs(jobs)
+    check_draws(draws)
     if parent is not None and store is None:
         raise InvalidInput(f"parent {parent!r} expects store=, the store that holds the run")
     target = model if isinstance(model, WrappedModel) else wrap(model)
@@ -85,10 +90,11 @@ def evaluate(
     _check_countable(target, jobs)
     target, x = in_shares(target, x)
     switched = tuple(mode_warnings(target.training_modules()))
-    with target.evaluating():
+    with target.evaluating(), seeded(int(seed)):
         samples = check_samples(
             target, x, y, targets=None, margin=0.0, batch_size=batch_size, asks=_most_asked(planned.values())
         )
+        target, samples, jury = averaged(target, samples, draws)
         plan = AttackPlan(
             target,
             samples,
@@ -99,10 +105,11 @@ def evaluate(
             batch_size=batch_size,
             cascade=cascaded(suite, planned) if attacks is None else frozenset(),
             jobs=jobs,
+            jury=jury,
         )
         remarks = (*switched, *_warnings(plan))
         done = Checkpoint(None if checkpoint is None else Path(checkpoint), plan.config(), samples)
-        tally = Tally(samples, norm, budgets, plan.details())
+        tally = Tally(samples, norm, budgets, plan.details(), jury)
         before = _clean_logits(plan)
         doubts: list[Symptom] = []
         gaps: dict[float, float] = {}
@@ -118,7 +125,7 @@ def evaluate(
                 worst_case, is_complete = tally.worst_case(), False
     return Evaluation(
         outcomes=(*tally.outcomes, *worst_case),
-        clean_accuracy=samples.clean_accuracy,
+        clean_accuracy=samples.clean_accuracy if jury is None else float(np.mean(1.0 - jury.clean.judged)),
         samples=len(samples.x),
         norm=norm,
         run=log.run,
@@ -191,7 +198,7 @@ def _summaries(
     pending = tally.undefeated if label in plan.cascade else None
     attempts = attack.attempts(plan.model, plan.samples, left, sweep, pending)
     for budget, attempt in zip(left, attempts, strict=True):
-        summary = summarize(plan.model, plan.samples, attempt, plan.norm)
+        summary = summarize(plan.model, plan.samples, attempt, plan.norm, plan.jury)
         yield budget, summary
         done.put(label, budget, summary)  # after the outcome is stored: an interrupt in between loses no outcome
 
@@ -219,17 +226,20 @@ def _doubts(plan: AttackPlan, tally: Tally, before: Floats | None) -> Iterator[S
     if before is None:
         return
     sweep = SweepOptions(plan.seed, plan.batch_size)
-    found = list(symptoms(plan.model, plan.samples, plan.norm, plan.budgets[-1], sweep))
+    is_averaged = plan.jury is not None
+    found = list(symptoms(plan.model, plan.samples, plan.norm, plan.budgets[-1], sweep, is_averaged=is_averaged))
     yield from found
-    if all(symptom.name != "randomness" for symptom in found):
+    if plan.jury is not None:
+        yield from drift_sign(plan.jury.clean.judged, plan.jury.rates(plan.samples.x, plan.samples.labels).judged)
+    elif all(symptom.name != "randomness" for symptom in found):
         yield from state_sign(before, logits_of(plan.model, plan.samples.x[: len(before)]))
     if len(tally.lost_by) == 2:
         yield from black_box(tally.lost_by["gradients"], tally.lost_by["without"])
 
 
 def _gaps(plan: AttackPlan, tally: Tally) -> dict[float, float]:
-    """Return by budget how much more accuracy plain PGD-40 leaves than the worst case; empty without gradients."""
-    if plan.model.answers != "gradients":
+    """Return by budget how much more accuracy plain PGD-40 leaves than the worst case; empty where none is."""
+    if plan.model.answers != "gradients" or plan.jury is not None:
         return {}
     worst = {outcome.epsilon: outcome.accuracy for outcome in tally.worst_case()}
     sweep = SweepOptions(plan.seed, plan.batch_size, None, plan.jobs)

@@ -16,7 +16,7 @@ from ..contract.checked_samples import Samples
 from ..errors import InvalidInput
 from .tally import BudgetSummary
 
-_FIELDS: Final = ("success", "distances", "queries", "gradient_calls")
+_FIELDS: Final = ("success", "distances", "queries", "gradient_calls", "chosen", "judged")
 
 
 class Checkpoint:
@@ -43,8 +43,10 @@ class Checkpoint:
         key = _key(label, budget)
         if key not in self._shown:
             return None
-        success, distances, queries, gradient_calls = (self._arrays[f"{key}:{name}"] for name in _FIELDS)
-        return BudgetSummary(success, distances, queries, gradient_calls, self._shown[key])
+        success, distances, queries, gradient_calls, chosen, judged = (
+            self._arrays[f"{key}:{name}"] for name in _FIELDS
+        )
+        return BudgetSummary(success, distances, queries, gradient_calls, chosen, judged, self._shown[key])
 
     def put(self, label: str, budget: float, summary: BudgetSummary) -> None:
         """Write the summary to the file as a whole: after a kill the file is as it was before."""

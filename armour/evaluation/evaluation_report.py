@@ -63,6 +63,16 @@ class Evaluation:
         """Return the accuracy by epsilon under that attack."""
         return {outcome.epsilon: outcome.accuracy for outcome in self.outcomes if outcome.attack == attack}
 
+    @property
+    def intervals(self) -> dict[float, tuple[float, float]]:
+        """By epsilon, the 95 % interval of the accuracy of a random model in the worst case; empty without chance."""
+        found: dict[float, tuple[float, float]] = {}
+        for outcome in self.outcomes:
+            match outcome.details.get("interval"):
+                case [float(low), float(high)] if outcome.attack == WORST_CASE:
+                    found[outcome.epsilon] = (low, high)
+        return found
+
     def table(self) -> str:
         """Return accuracy against epsilon as a text table, one line an attack; `-` where the work was not done."""
         rows = [["attack", *(f"{epsilon:g}" for epsilon in self.epsilons)]]
@@ -75,6 +85,10 @@ class Evaluation:
             row[0].ljust(widths[0])
             + "".join("  " + cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
             for row in rows
+        ]
+        lines += [
+            f"the model answers at random: at epsilon {epsilon:g} its accuracy is {low:.3f} to {high:.3f} (95 %)"
+            for epsilon, (low, high) in list(self.intervals.items())[-1:]
         ]
         heading = f"accuracy of {self.samples} samples within epsilon ({self.norm})"
         if math.isfinite(self.median_minimum_norm):

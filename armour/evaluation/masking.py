@@ -36,21 +36,23 @@ _WITHOUT_GRADIENTS: Final = 'run attacks=["square", "hop-skip-jump"], which need
 
 
 def symptoms(
-    model: WrappedModel, samples: Samples, norm: Norm, budget: float, sweep: SweepOptions
+    model: WrappedModel, samples: Samples, norm: Norm, budget: float, sweep: SweepOptions, *, is_averaged: bool
 ) -> Iterator[Symptom]:
     """Yield the indicators of masking that a few of the samples show.
 
     Args:
         budget: The largest of the evaluation.
+        is_averaged: The model is the expectation of a random one.
     """
     rows = np.flatnonzero(~samples.solved)[:SIGN_SAMPLES]
     if not len(rows):
         return
     x, criterion = take(samples.x, rows), samples.criterion.take(rows)
-    found = list(answer_signs(model, x))
+    found = list(answer_signs(model, x, is_averaged=is_averaged))
     yield from found
     yield from _zero_gradient(model, x, criterion)
-    if all(symptom.name != "randomness" for symptom in found) and model.features is None:  # else steps are not legal
+    is_random = is_averaged or any(symptom.name == "randomness" for symptom in found)
+    if not is_random and model.features is None:  # with rules for features, random steps are not legal
         few = rows[:_COMPARED]
         yield from _mismatch(model, take(samples.x, few), samples.criterion.take(few), norm, budget, sweep.seed)
     yield from _climbing(model, samples, norm, budget, rows, sweep)

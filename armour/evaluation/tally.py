@@ -2,14 +2,14 @@
 
 import base64
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import Json, Outcome
-from ..array_api import to_numpy
+from ..array_api import Floats, to_numpy
 from ..contract.attack import ATTACKS, Attack
 from ..contract.attack_result import BudgetResult
 from ..contract.checked_samples import Samples
@@ -19,7 +19,9 @@ from ..model import WrappedModel
 from ..model.classifier import model_logits
 from ..problem import Broken
 from .evaluation_report import WORST_CASE
+from .expectation import ALWAYS, ErrorRates, Jury, certain, worse
 
+_MOSTLY: Final = 0.5  # draws that get an example wrong
 _SHOWN: Final = 6  # examples an outcome: our choice, a row of the gallery
 _ELEMENTS: Final = 49_152  # of all examples of an outcome together, about 130 kB of text: our choice
 
@@ -32,6 +34,8 @@ class BudgetSummary:
         success: `(n,)` bool.
         distances: `(n,)` float64.
         queries, gradient_calls: `(n,)` int64.
+        chosen: `(n,)` float64, share of draws that err; 0 or 1 where nothing is random.
+        judged: `(n, draws)` float64, whether fresh draws err.
         shown: Fields that join the outcome's details.
     """
 
@@ -39,14 +43,25 @@ class BudgetSummary:
     distances: NDArray[np.float64]
     queries: NDArray[np.int64]
     gradient_calls: NDArray[np.int64]
+    chosen: Floats
+    judged: Floats
     shown: dict[str, Json] = field(default_factory=dict)
 
 
-def summarize(model: WrappedModel, samples: Samples, attempt: BudgetResult, norm: Norm) -> BudgetSummary:
+def summarize(
+    model: WrappedModel, samples: Samples, attempt: BudgetResult, norm: Norm, jury: Jury | None = None
+) -> BudgetSummary:
     """Summarize a result: its quality in the norm, and a few of its examples where inputs are images.
 
     A model with a query budget is not asked for these, and of a task its scores are told instead.
+
+    Args:
+        jury: Judges the examples of a random model: one succeeds that half of the draws get wrong.
     """
+    rates = certain(attempt.success)
+    if jury is not None:
+        rates = jury.rates(attempt.adversarials, samples.labels)
+        attempt = replace(attempt, success=(rates.chosen >= _MOSTLY) & ~samples.solved)
     shown: dict[str, Json] = {}
     if isinstance(samples.criterion, Broken):
         if model.queries is None:
@@ -58,7 +73,9 @@ def summarize(model: WrappedModel, samples: Samples, attempt: BudgetResult, norm
         shown["metrics"] = dict(quality.abbreviated(norm))
         if gallery := _gallery(model, samples, attempt):
             shown["gallery"] = gallery
-    return BudgetSummary(attempt.success, attempt.distances, attempt.queries, attempt.gradient_calls, shown)
+    return BudgetSummary(
+        attempt.success, attempt.distances, attempt.queries, attempt.gradient_calls, *rates, shown=shown
+    )
 
 
 def _gallery(model: WrappedModel, samples: Samples, attempt: BudgetResult) -> list[Json]:
@@ -112,14 +129,24 @@ class Tally:
     Args:
         budgets: Ascending.
         details: What repeats every measurement: seed, bounds.
+        jury: Of a random model; accuracies are then means over its fresh draws, with an interval.
     """
 
-    def __init__(self, samples: Samples, norm: str, budgets: tuple[float, ...], details: dict[str, Json]) -> None:
+    def __init__(
+        self,
+        samples: Samples,
+        norm: str,
+        budgets: tuple[float, ...],
+        details: dict[str, Json],
+        jury: Jury | None = None,
+    ) -> None:
         self.outcomes: list[Outcome] = []
         self._samples = samples
         self._norm = norm
         self._details = details
-        self._lost = {budget: samples.solved.copy() for budget in budgets}
+        self._is_random = jury is not None
+        self._clean = certain(samples.solved) if jury is None else jury.clean
+        self._errors = dict.fromkeys(budgets, self._clean)
         self._distances = {budget: np.full(len(samples.solved), np.inf) for budget in budgets}
         self.lost_by: dict[str, np.ndarray] = {}  # at the largest budget: with gradients, and without
         self._attacks: dict[float, list[Json]] = {budget: [] for budget in budgets}
@@ -127,7 +154,7 @@ class Tally:
 
     def undefeated(self, budget: float) -> NDArray[np.bool_]:
         """Return `(n,)` bool, True for samples that no attack has defeated within the budget so far."""
-        return ~self._lost[budget]
+        return self._errors[budget].chosen < ALWAYS
 
     def add(self, attack: Attack, label: str, budget: float, found: BudgetSummary, *, cascade: bool = False) -> None:
         """Count the attack's successes at that budget; a sample lost within a budget is lost within every larger one.
@@ -139,9 +166,10 @@ class Tally:
         kind = "gradients" if known is None or known.asks == "gradients" else "without"
         self.lost_by[kind] = self.lost_by.get(kind, np.zeros(len(found.success), np.bool_)) | found.success
         reached = np.where(found.success, found.distances, np.inf)
-        for larger in self._lost:
+        rates = ErrorRates(found.chosen, found.judged)
+        for larger in self._errors:
             if larger >= budget:
-                self._lost[larger] |= found.success
+                self._errors[larger] = worse(self._errors[larger], rates)
                 self._distances[larger] = np.minimum(self._distances[larger], reached)
         attacked = ~self._samples.solved
         queries, gradient_calls = _mean(found.queries[attacked]), _mean(found.gradient_calls[attacked])
@@ -156,8 +184,8 @@ class Tally:
             "wrong_from_the_start": int(self._samples.solved.sum()),
             **found.shown,
         }
-        lost = self._lost[budget].copy() if cascade else found.success | self._samples.solved
-        self.outcomes.append(self._outcome(label, budget, lost, found.distances[found.success], details))
+        errors = self._errors[budget] if cascade else worse(self._clean, rates)
+        self.outcomes.append(self._outcome(label, budget, errors, found.distances[found.success], details))
         self._attacks[budget].append(label)
 
     @property
@@ -176,11 +204,11 @@ class Tally:
             self._outcome(
                 WORST_CASE,
                 budget,
-                lost,
+                errors,
                 self._distances[budget][np.isfinite(self._distances[budget])],
                 self._details | self._all_attacks(budget) | details(budget),
             )
-            for budget, lost in self._lost.items()
+            for budget, errors in self._errors.items()
             if self._attacks[budget]
         ]
 
@@ -195,14 +223,16 @@ class Tally:
         }
 
     def _outcome(
-        self, attack: str, epsilon: float, lost: np.ndarray, distances: np.ndarray, details: dict[str, Json]
+        self, attack: str, epsilon: float, errors: ErrorRates, distances: np.ndarray, details: dict[str, Json]
     ) -> Outcome:
+        if self._is_random:
+            details = details | {"draws": errors.judged.shape[1], "interval": list(errors.interval())}
         return Outcome(
             attack=attack,
             norm=self._norm,
             epsilon=epsilon,
-            accuracy=float(np.mean(~lost)),
-            samples=len(lost),
+            accuracy=float(np.mean(1.0 - errors.judged)),
+            samples=len(errors.judged),
             median_distance=float(np.median(distances)) if len(distances) else float("nan"),
             details=details,
         )

@@ -26,6 +26,7 @@ class Trial:
         accuracy: In the worst case; None where the model was refused with a reason.
         best: Accuracy under the best attack known.
         signs: Names of the signs of masking.
+        low: The lower end of the interval of a random model.
     """
 
     suite: str
@@ -33,6 +34,7 @@ class Trial:
     accuracy: float | None
     best: float
     signs: tuple[str, ...] = ()
+    low: float | None = None
 
     @property
     def above(self) -> float | None:
@@ -41,9 +43,9 @@ class Trial:
 
     def passes(self, allowed: float) -> bool:
         """Return whether the number may be believed, or is said to be unbelievable; an honest model is not accused."""
-        if self.above is None:
+        if self.accuracy is None:
             return not self.is_honest
-        is_close = self.above <= allowed
+        is_close = (self.accuracy if self.low is None else self.low) <= self.best + allowed
         return is_close and not self.signs if self.is_honest else is_close or bool(self.signs)
 
 
@@ -73,7 +75,8 @@ def trial_of(case: Case, suite: Any, x: np.ndarray, y: np.ndarray, best: float) 
     except InvalidModel:
         return Trial(suite, is_honest, None, best)
     signs = tuple(symptom.name for symptom in found.masking)
-    return Trial(suite, is_honest, found.accuracy()[case.epsilon], best, signs)
+    low = found.intervals.get(case.epsilon, (None, None))[0]
+    return Trial(suite, is_honest, found.accuracy()[case.epsilon], best, signs, low)
 
 
 def _evaluating(model: Any) -> Any:

@@ -40,12 +40,18 @@ def test_a_clean_model_gets_no_verdict():
     [
         (lambda c: ClosedForm(c.weight * 1000, c.bias * 1000, c.hidden), "logit-scale"),
         (lambda c: Quantised(c.weight, c.bias, c.hidden), "zero-gradient"),
-        (lambda c: Stochastic(c.weight, c.bias, c.hidden), "randomness"),
     ],
-    ids=["loud", "quantised", "stochastic"],
+    ids=["loud", "quantised"],
 )
 def test_a_masked_model_is_told_why(make, cause):
     assert cause in names(make(perceptron()))
+
+
+def test_a_random_model_is_named_only_where_no_attack_averages_it():
+    clean = perceptron()
+    network = Stochastic(clean.weight, clean.bias, clean.hidden)
+    assert "randomness" in names(network, draws=1)
+    assert "randomness" not in names(network, attacks=["fgsm"])
 
 
 def test_attacks_without_gradients_that_win_are_told():
