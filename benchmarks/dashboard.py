@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from agreement import agreement_rows
 from chromium import bare_plot, chromium, drawing_ms, first_plots
 from environment import machine
 from live import live_results
@@ -191,6 +192,7 @@ def measure(quick: bool) -> Rows:
             rows += at_rest(Path(scratch), series, browser, 5 if quick else 30, series == (100 if quick else 1000))
         rows += browsing(Path(scratch) / "browsed", Spiked(100 if quick else 1000, 2000), quick)
         rows += live_results(Path(scratch) / "live", browser, quick)
+        rows += agreement_rows(Path(scratch) / "agreement", quick)
     return rows
 
 

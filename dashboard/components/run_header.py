@@ -113,7 +113,8 @@ def _verdict(run: Run, headline: Headline, findings: int) -> html.Div:
         note = "nothing has been recorded yet"
     else:
         judged = headline.judgement
-        known = (*judged.reasons[:1], *(f"not checked: {words}" for words in judged.not_checked[:1]))
+        known = judged.reasons[:1] if judged.verdict == "undetermined" else ()
+        known += (f"{count(len(judged.not_checked), 'thing')} not checked",) if judged.not_checked else ()
         asked = (count(len(judged.questions), "question"),) if judged.questions else ()
         note = "; ".join((f"no anomaly in {count(run.last_step + 1, 'step')}", *asked, *known))
     return card("Verdict", headline.verdict, note, headline.tone)

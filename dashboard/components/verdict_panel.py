@@ -7,11 +7,14 @@ from dash import html
 
 from ...insight import Diagnosis
 from ...insight.diagnosis_report import account_lines, beside, sections
+from ...storage import display_site
 from ..formatting import count, sentence
 from .page_parts import coded, panel
 
 #: Titles whose lines are shown unfolded where nothing was found: without them a grey verdict means nothing.
-_FIRST = ("why", "not checked", "to check more", "questions, which only you can answer")
+_FIRST = ("not checked", "to check more", "questions, which only you can answer")
+#: As many reasons are shown unfolded; more would push the curve off the screen. Our choice.
+_FEW = 3
 
 
 _Section = tuple[str, Sequence[str | html.Li]]
@@ -23,7 +26,8 @@ def verdict_panel(found: Diagnosis) -> html.Section:
     unfolded: list[_Section] = []
     folded: list[_Section] = []
     for title, lines in _with_account(found):
-        (unfolded if is_open and title in _FIRST else folded).append((title, lines))
+        is_shown = is_open and (title in _FIRST or (title == "why" and len(lines) <= _FEW))
+        (unfolded if is_shown else folded).append((title, lines))
     parts = [html.P(coded(sentence_of(line)), className="verdict-line") for line in beside(found)]
     parts += [_list(title, lines) for title, lines in unfolded]
     parts += [_fold(title, lines) for title, lines in folded]
@@ -46,11 +50,14 @@ def sentence_of(line: str) -> str:
 
 
 def _with_account(found: Diagnosis) -> Iterable[_Section]:
-    """Yield the sections of the report, those about the first root cause before the others."""
-    if found.root_causes:
-        account = found.accounts()[0]
-        first = [_line(name, words) for name, words in account_lines(account, found.root_causes[0], found)]
-        yield "how sure, and where to look", first
+    """Yield the sections of the report: of the first root cause, which stands above, what is behind it; the others."""
+    for number, (root, account) in enumerate(zip(found.root_causes, found.accounts(), strict=True), start=1):
+        lines = [_line(name, words) for name, words in account_lines(account, root, found)]
+        if number == 1:
+            yield "how sure, and where to look", lines
+            continue
+        title = f"{number}. {sentence(root.cause)} at {display_site(root.site)} since step {root.first_step}"
+        yield title, [_line("what", root.explanation), _line("what to do", root.advice), *lines]
     yield from sections(found)
 
 

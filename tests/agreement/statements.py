@@ -118,9 +118,25 @@ def _by_cards(layout: object) -> Statement:
         elif kinds[0] == "badge" and "badge" not in shown:
             shown["badge"] = (words(part.children[1]), "")
     cause = shown["Why"][0].replace(NOTHING, "")
+    verdict, state = shown["Verdict"][0].lower(), shown.get("badge", ("", ""))[0]
+    if "Loss" not in shown:  # the card quotes another scalar of a run that has no `loss`
+        return Statement(verdict, cause, state)
     last, best = shown["Loss"][0].replace(NOTHING, ""), shown["Loss"][1]
     best = best.removeprefix("best ").partition(" ")[0] if best.startswith("best ") else ""
-    return Statement(shown["Verdict"][0].lower(), cause, shown.get("badge", ("", ""))[0], last, best)
+    return Statement(verdict, cause, state, last, best)
+
+
+def all_said(store: Store, reader: Reader, run: Run, command: Command) -> dict[str, Statement]:
+    """Return what each place says of the run."""
+    return {
+        "store": by_store(store, run),
+        "diagnose": by_diagnose(command, store.url, run),
+        "show": by_show(command, store.url, run),
+        "runs": by_runs(command, store.url, run),
+        "list": by_row(reader, run),
+        "page": by_page(reader, run),
+        "report": by_report(reader, run),
+    }
 
 
 def differences(said: Mapping[str, Statement]) -> dict[str, dict[str, str]]:

@@ -11,7 +11,7 @@ from mindscope.dashboard.queries.reader import Reader
 from mindscope.storage import Store, open_store
 
 from .recordings import make
-from .statements import by_diagnose, by_page, by_report, by_row, by_runs, by_show, by_store, differences
+from .statements import Statement, all_said, differences
 
 SAMPLE = (
     "three steps",
@@ -45,14 +45,10 @@ def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_store_command_line_and_pages_say_the_same(name: str, recorded: Store, command: Callable[..., str]) -> None:
-    run, reader = recorded.find_run(name), Reader(recorded)
-    said = {
-        "store": by_store(recorded, run),
-        "diagnose": by_diagnose(command, recorded.url, run),
-        "show": by_show(command, recorded.url, run),
-        "runs": by_runs(command, recorded.url, run),
-        "list": by_row(reader, run),
-        "page": by_page(reader, run),
-        "report": by_report(reader, run),
-    }
+    said = all_said(recorded, Reader(recorded), recorded.find_run(name), command)
     assert differences(said) == {}
+
+
+def test_a_difference_is_told_by_who_says_what() -> None:
+    said = {"store": Statement(last="1"), "page": Statement(verdict="healthy", last="2"), "list": Statement("healthy")}
+    assert differences(said) == {"last": {"store": "1", "page": "2"}}

@@ -83,3 +83,11 @@ def test_the_card_of_the_loss_has_its_last_and_best_value(game):
     reader, run = game
     cards = headline_cards(run, headline_of(reader, run), 0, main_loss(reader, run))
     assert words(cards[-1]) == "Loss9best 9 at step 0"
+
+
+def test_every_root_cause_is_told_not_only_the_first(reader, bad_run):
+    found = diagnosis_of(reader, bad_run)
+    other = replace(found.root_causes[0], rule="dead-units", cause="dead_units", site="head", first_step=12)
+    shown = words(verdict_panel(replace(found, root_causes=(*found.root_causes, other))))
+    assert f"{len(found.root_causes) + 1}. Dead units at head since step 12" in shown
+    assert shown.count("How sure.") == len(found.root_causes) + 1
