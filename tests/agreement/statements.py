@@ -96,7 +96,9 @@ def by_row(reader: Reader, run: Run) -> Statement:
     (row,) = run_table(RunDetailsCache(reader), [run], "", ["loss"], now=0.0, for_s=60.0).rows
     loss = row.get("field.loss")
     last = "" if loss is None else number(float(loss))
-    return Statement(row["verdict"].lower(), row["worst"], row["state"], last)
+    has_cause = bool(row["severity"])  # else the column has the verdict
+    verdict, cause = ("unhealthy", row["worst"]) if has_cause else (row["worst"].lower(), "")
+    return Statement(verdict, cause, row["state"], last)
 
 
 def by_page(reader: Reader, run: Run) -> Statement:
