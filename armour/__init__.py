@@ -44,10 +44,10 @@ from .errors import ArmourError, InvalidInput, InvalidModel, InvalidSearch, Quer
 from .evaluation.evaluate import evaluate
 from .evaluation.evaluation_report import WORST_CASE, Evaluation
 from .evaluation.expectation import expected
-from .evaluation.symptom import Symptom
 from .model import Features, MultiLabel, Normalization, Regression, Segmentation, WrappedModel, wrap
 from .problem import Problem
 from .problem.criterion import Criterion, Misclassification, Targeted
+from .symptom import Symptom
 
 __all__ = [
     "APGDCE",

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..array_api import Array, Floats, to_numpy
 from ..model import WrappedModel
-from .symptom import Symptom
+from ..symptom import Symptom
 
 # All thresholds are our choice; benchmarks/armour.py has the models that exceed them and those that do not.
 _LARGE: Final = 50.0  # between the two largest logits, in the median: float32 loses 1 - p from a gap of 17 on

@@ -14,6 +14,7 @@ from ..contract.checked_samples import check_epsilons, check_samples, in_shares
 from ..distances import Norm
 from ..errors import InvalidInput
 from ..model import Asks, WrappedModel, wrap
+from ..symptom import Symptom
 from .answer_signs import drift_sign, logits_of, state_sign
 from .attack_plan import AttackPlan, Suite, cascaded, label_attacks, suite_for
 from .evaluation_checkpoint import Checkpoint
@@ -22,7 +23,6 @@ from .expectation import averaged, check_draws, seeded
 from .masking import SIGN_SAMPLES, black_box, plain_accuracy, symptoms
 from .outcome_log import OutcomeLog
 from .plausibility import budget_warnings, clean_warnings, mode_warnings
-from .symptom import Symptom
 from .tally import BudgetSummary, Tally, summarize
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from typing import Final
 
 from ...storage import Outcome
 from ..model import Asks
-from .symptom import Symptom
+from ..symptom import Symptom
 
 #: The attack's name under which the worst case over all attacks is stored.
 WORST_CASE: Final = "worst-case"

@@ -8,18 +8,19 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..array_api import Array, Floats, as_float64, flat, is_class, like_array, namespace, take, to_numpy
 from ..attacks import PGD
 from ..contract.attack import ATTACKS, Pending, SweepOptions
-from ..contract.checked_samples import Samples
+from ..contract.checked_samples import Samples, check_samples
 from ..distances import Norm, distance_named
 from ..model import WrappedModel
 from ..problem import Criterion, Problem
 from ..problem.objective import cross_entropy
+from ..symptom import Symptom
 from .answer_signs import answer_signs
-from .symptom import Symptom
+from .expectation import seeded
 
 # All thresholds are our choice; benchmarks/armour.py has the models that exceed them and those that do not.
 SIGN_SAMPLES: Final = 128
@@ -56,6 +57,22 @@ def symptoms(
         few = rows[:_COMPARED]
         yield from _mismatch(model, take(samples.x, few), samples.criterion.take(few), norm, budget, sweep.seed)
     yield from _climbing(model, samples, norm, budget, rows, sweep)
+
+
+def model_signs(model: WrappedModel, x: Array, y: ArrayLike, norm: Norm, *, seed: int = 0) -> tuple[Symptom, ...]:
+    """Return the signs that gradients are hidden, for numbers that rest on gradients without an attack, as CLEVER.
+
+    Args:
+        x: `(n, ...)` inputs within the model's bounds.
+        y: `(n,)` their classes.
+
+    Raises:
+        InvalidInput, InvalidModel: They do not fit each other.
+    """
+    sweep = SweepOptions(seed)
+    with model.evaluating(), seeded(seed):
+        samples = check_samples(model, x, y, targets=None, margin=0.0, batch_size=sweep.batch_size)
+        return tuple(symptoms(model, samples, norm, 0.0, sweep, is_averaged=False))
 
 
 def _zero_gradient(model: WrappedModel, x: Array, criterion: Criterion) -> Iterator[Symptom]:

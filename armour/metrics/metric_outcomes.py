@@ -1,6 +1,7 @@
 """Metrics of a model and of its defence as outcomes."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -8,19 +9,34 @@ from numpy.typing import NDArray
 
 from ...storage import Json, Outcome
 from ..distances import Norm
+from ..symptom import Symptom
 from .defence_quality import DefenceQuality
 from .detection_quality import Detection
 from .query_defence import QueryDefence
 
 
 def clever_outcome(
-    scores: NDArray[np.float64], norm: Norm, radius: float, *, batches: int, points: int, seed: int
+    scores: NDArray[np.float64],
+    norm: Norm,
+    radius: float,
+    *,
+    batches: int,
+    points: int,
+    seed: int,
+    signs: Sequence[Symptom] = (),
 ) -> Outcome:
-    """Return the outcome of CLEVER for `(n,)` inputs: median, mean and smallest distance; epsilon is the radius."""
+    """Return the outcome of CLEVER for `(n,)` inputs: median, mean and smallest distance; epsilon is the radius.
+
+    Args:
+        signs: That gradients are hidden, and the distances with them.
+    """
     details: dict[str, Json] = {
         "kind": "metric",
         "mean": float(np.mean(scores)),
         "least": float(np.min(scores)),
+        "at_radius": int(np.sum(scores >= radius)),
+        "masking": [sign.name for sign in signs],
+        "verdict": [{"name": sign.name, "value": sign.value, "explanation": sign.explanation} for sign in signs],
         "batches": batches,
         "points": points,
         "seed": seed,

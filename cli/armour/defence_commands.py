@@ -113,13 +113,15 @@ def _measure_model(
     points: int,
     seed: int,
 ) -> "list[Outcome]":
+    from ...armour.evaluation.masking import model_signs
     from ...armour.metrics import clever, empirical_robustness
     from ...armour.metrics.metric_outcomes import clever_outcome, empirical_robustness_outcome
 
     share = empirical_robustness(model, x, y, seed=seed)  # first: it checks inputs and classes
     scores = clever(model, x, radius=radius, norm=norm, batches=batches, points=points, seed=seed)
+    signs = model_signs(model, x, y, norm, seed=seed)
     return [
-        clever_outcome(scores, norm, radius, batches=batches, points=points, seed=seed),
+        clever_outcome(scores, norm, radius, batches=batches, points=points, seed=seed, signs=signs),
         empirical_robustness_outcome(share, "l2", len(x), attack="deepfool", seed=seed),
     ]
 
@@ -152,6 +154,7 @@ def _line(outcome: "Outcome") -> str:
         return (
             f"clever ({outcome.norm}): the nearest other class is about {outcome.median_distance:.4g} away in the "
             f"median of {outcome.samples}, {details['least']:.4g} at least; an estimate, no certificate"
+            f"{_limits(details, outcome.epsilon)}"
         )
     if outcome.attack == "empirical robustness":
         value = details["value"]
@@ -163,6 +166,15 @@ def _line(outcome: "Outcome") -> str:
         f"defence: {details['rectify_ratio']:.2%} of the answers mended, {details['sacrifice_ratio']:.2%} spoiled, "
         f"accuracy {details['accuracy_variance']:+.2%}"
     )
+
+
+def _limits(details: Any, radius: float) -> str:
+    """Return what makes the distances too small or too large to be believed."""
+    stopped = f"; {details['at_radius']} stopped at the radius {radius:g}" if details["at_radius"] else ""
+    signs = "".join(
+        f"\ndo not trust this distance ({sign['name']}): {sign['explanation']}" for sign in details["verdict"]
+    )
+    return stopped + signs
 
 
 _USUAL = ["feature-squeezing,magnet-error,mahalanobis"]

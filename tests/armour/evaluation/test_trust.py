@@ -7,6 +7,9 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 
 from mindscope.armour import evaluate, wrap
+from mindscope.armour.evaluation.masking import model_signs
+from mindscope.armour.metrics import clever
+from mindscope.armour.metrics.metric_outcomes import clever_outcome
 
 from benchmarks.armour.adaptive import best_accuracy
 from benchmarks.armour.cases import CASES
@@ -98,3 +101,13 @@ def test_a_network_of_torch_and_one_of_the_engine_get_the_same_number():
     accuracies = {trial(name).accuracy for name in ("mlp", "mlp of the engine")}
     assert len(accuracies) == 1
     assert wrap(BY_NAME["mlp"].make()).framework == "torch"
+
+
+def test_an_estimate_from_gradients_obeys_the_signs_and_says_where_it_stopped():
+    masked = wrap(BY_NAME["rounded, mlp"].make())
+    scores = clever(masked, X[:2], radius=0.5, batches=3, points=5)
+    signs = model_signs(masked, X[:20], Y[:20], "l2")
+    outcome = clever_outcome(scores, "l2", 0.5, batches=3, points=5, seed=0, signs=signs)
+    assert outcome.details["at_radius"] == 2
+    assert "zero-gradient" in outcome.details["masking"]
+    assert model_signs(wrap(BY_NAME["mlp"].make()), X[:20], Y[:20], "l2") == ()
