@@ -25,8 +25,8 @@ from ..problem.criterion import Misclassification
 from ..problem.objective import lead
 from .answer_signs import is_random
 
-#: Our choice: with 10 draws the suites come within .02 of the best attack known on the random models of
-#: benchmarks/armour.py.
+#: Our choice: with 10 draws the quick suite is within .03 of the best attack known on the random models of
+#: benchmarks/armour.py, but for random resizing, where it is .05 to .09 above.
 DRAWS: Final = 10
 _JUDGED: Final = 20  # fresh draws that choose the worst example of a sample, and as many that judge it
 _TRIED: Final = 64  # samples whose answers are compared
