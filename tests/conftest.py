@@ -32,8 +32,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 #: many, the same ones each time; `make test-all` takes all.
 SAMPLED = {
     "tests/probe/torch_modes/": 2,
-    "tests/test_examples.py": 8,
-    "tests/benchmarks/divergence/": 2,
+    "tests/probe/distributed/test_own_collectives.py": 1,
+    "tests/probe/distributed/test_ranks_apart.py": 1,
+    "tests/probe/distributed/test_run_in_ranks.py": 1,
+    "tests/test_examples.py": 6,
+    "tests/dashboard/test_locked_store.py": 1,
+    "tests/end_to_end/test_faults.py": 5,
+    "tests/benchmarks/divergence/": 1,
+    "tests/benchmarks/test_ranks_hangs.py": 1,
     "tests/contracts/test_primitives.py": 240,
     "tests/contracts/test_cells": 120,
     "tests/framework/": 180,

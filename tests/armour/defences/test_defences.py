@@ -251,5 +251,5 @@ def test_what_makes_no_sense_is_named():
         training.step(X, Y[:5])
     with pytest.raises(InvalidInput, match=r"values within \[0, 1\]"):
         training.step(X * np.nan, Y)
-    with pytest.raises(InvalidModel, match="engine Cell or a torch Module"):
+    with pytest.raises(InvalidModel, match="engine Cell, a torch Module"):
         DefendedTraining("net", None, Adversarial(INNER))
