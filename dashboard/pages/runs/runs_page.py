@@ -54,14 +54,14 @@ _COLUMNS: list[GridRow] = [
         "flex": 1,
         "filter": True,
     },
-    {"field": "first_bad", "headerName": "Since step", "width": 84, "type": "rightAligned"},
+    {"field": "first_bad", "headerName": "Since", "width": 68, "type": "rightAligned"},
     {"field": "spark", "headerName": "Loss curve", "cellRenderer": "Spark", "width": 140, "sortable": False},
-    {"field": "step", "headerName": "Last step", "width": 80, "type": "rightAligned"},
-    {"field": "elapsed", "headerName": "Elapsed", "cellRenderer": "Elapsed", "width": 86, "type": "rightAligned"},
+    {"field": "step", "headerName": "Last step", "width": 78, "type": "rightAligned"},
+    {"field": "elapsed", "headerName": "Elapsed", "cellRenderer": "Elapsed", "width": 80, "type": "rightAligned"},
     {"field": "kind", "headerName": "Kind", "width": 80, "filter": True},
     {"field": "tags", "headerName": "Tags", "cellRenderer": "Tags", "minWidth": 104, "flex": 2, "filter": True},
     {"field": "remark", "headerName": "Remark", "hide": True, "filter": True},
-    {"field": "age", "headerName": "Updated", "cellRenderer": "Age", "width": 98},
+    {"field": "age", "headerName": "Updated", "cellRenderer": "Age", "width": 88},
 ]
 
 _GRID_OPTIONS = {
@@ -293,7 +293,7 @@ def _field_column(name: str) -> GridRow:
         "colId": f"field.{name}",
         "headerName": name.removeprefix("tag."),
         "headerTooltip": name if is_word else f"{name}: its last value",
-        "width": 88,
+        "width": 80,
         "type": "rightAligned",
         **({} if is_word else {"valueFormatter": SHORT_NUMBER}),
     }
