@@ -3,6 +3,7 @@
 import typing
 
 from ..storage import renamed_names
+from ..storage.evaluation_verdict import WORST_CASE, Symptom
 from .attacks import (
     APGDCE,
     APGDDLR,
@@ -42,12 +43,11 @@ from .contract.attack_result import AttackResult
 from .distances import DISTANCES, Norm
 from .errors import ArmourError, InvalidInput, InvalidModel, InvalidSearch, QueriesExhausted, UnknownAttack
 from .evaluation.evaluate import evaluate
-from .evaluation.evaluation_report import WORST_CASE, Evaluation
+from .evaluation.evaluation_report import Evaluation
 from .evaluation.expectation import expected
 from .model import Features, MultiLabel, Normalization, Regression, Segmentation, WrappedModel, wrap
 from .problem import Problem
 from .problem.criterion import Criterion, Misclassification, Targeted
-from .symptom import Symptom
 
 __all__ = [
     "APGDCE",

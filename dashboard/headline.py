@@ -38,12 +38,17 @@ class Headline:
 
 def headline_of(reader: Reader, run: Run) -> Headline:
     """Return the headline of a recorded run."""
-    return headline(reader.cached(run.id, ("verdict", run.state), lambda store: stored_verdict(store, run)))
+    return headline(_verdict_of(reader, run))
 
 
 def diagnosis_of(reader: Reader, run: Run) -> Diagnosis:
     """Return all that the command line tells of the run."""
-    return reader.cached(run.id, ("diagnosis", run.state), lambda store: stored_diagnosis(store, run))
+    verdict = _verdict_of(reader, run)
+    return reader.cached(run.id, ("diagnosis", run.state), lambda store: stored_diagnosis(store, run, verdict))
+
+
+def _verdict_of(reader: Reader, run: Run) -> Diagnosis:
+    return reader.cached(run.id, ("verdict", run.state), lambda store: stored_verdict(store, run))
 
 
 def headline(found: Diagnosis) -> Headline:

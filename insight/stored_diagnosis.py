@@ -70,9 +70,13 @@ def _with_the_end(store: Store, run: Run, findings: tuple[Finding, ...]) -> tupl
     return (*findings, *(finding for finding in more if (finding.rule, finding.site) not in muted))
 
 
-def stored_diagnosis(store: Store, run: Run) -> Diagnosis:
-    """Return all that `diagnose` tells of a run, as far as it is stored; muted findings are left out."""
-    found = stored_verdict(store, run)
+def stored_diagnosis(store: Store, run: Run, verdict: Diagnosis | None = None) -> Diagnosis:
+    """Return all that `diagnose` tells of a run, as far as it is stored; muted findings are left out.
+
+    Args:
+        verdict: What `stored_verdict` returned, where that is known already.
+    """
+    found = stored_verdict(store, run) if verdict is None else verdict
     seen = _seen(store, run)
     muted = {rule for rule, _ in store.muted(run.id)}
     failed = {

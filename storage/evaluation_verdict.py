@@ -3,16 +3,24 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from .records import Json, Outcome
 
+#: The attack's name under which the worst case over all attacks is stored.
+WORST_CASE: Final = "worst-case"
+
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
-    """A sign that an accuracy is too good to be true.
+class Symptom:
+    """One indicator that a robust accuracy is too good to be true.
 
     Args:
-        value: What was measured, NaN where only the name is stored.
+        name: Of gradients `zero-gradient`, `gradient-mismatch`, `unbounded-attack`, `flat-loss` or
+            `black-box-stronger`; of answers `logit-scale`, `randomness`, `batch-dependence` or `state`; of predictors
+            with a budget `queries-exhausted`.
+        value: What was measured; NaN where only the name was stored.
+        explanation: What it means, and what to run next.
     """
 
     name: str
@@ -33,7 +41,7 @@ class EvaluationVerdict:
 
     worst_case: tuple[Outcome, ...]
     is_trusted: bool | None
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[Symptom, ...]
     remarks: tuple[str, ...]
 
     @property
@@ -46,7 +54,7 @@ class EvaluationVerdict:
 
 def evaluation_verdict(outcomes: Iterable[Outcome]) -> EvaluationVerdict | None:
     """Return the verdict of an evaluation's outcomes; None where no attack is among them."""
-    worst = [outcome for outcome in outcomes if outcome.attack == "worst-case"]
+    worst = [outcome for outcome in outcomes if outcome.attack == WORST_CASE]
     if not worst:
         return None
     worst.sort(key=lambda outcome: (outcome.norm, outcome.epsilon))
@@ -59,7 +67,7 @@ def evaluation_verdict(outcomes: Iterable[Outcome]) -> EvaluationVerdict | None:
     return EvaluationVerdict(tuple(worst), is_trusted, tuple(doubts), tuple(remarks))
 
 
-def doubts_of(judged: Outcome) -> tuple[Doubt, ...]:
+def doubts_of(judged: Outcome) -> tuple[Symptom, ...]:
     """Return the doubts of a worst case: with their values and explanations, or by name where no more is stored."""
     verdict = judged.details.get("verdict")
     reasons = verdict if isinstance(verdict, list | tuple) else ()
@@ -67,10 +75,10 @@ def doubts_of(judged: Outcome) -> tuple[Doubt, ...]:
     return named or tuple(_doubt({"name": name}) for name in _texts(judged.details.get("masking")))
 
 
-def _doubt(reason: Mapping[str, Json]) -> Doubt:
+def _doubt(reason: Mapping[str, Json]) -> Symptom:
     value = reason.get("value")
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return Doubt(
+    return Symptom(
         str(reason.get("name", "")),
         float(value) if is_number else math.nan,  # type: ignore[arg-type]  # a number
         str(reason.get("explanation", "no explanation was stored")),

@@ -5,9 +5,9 @@ from typing import Final
 
 import numpy as np
 
+from ...storage.evaluation_verdict import Symptom
 from ..array_api import Array, Floats, to_numpy
 from ..model import WrappedModel
-from ..symptom import Symptom
 
 # All thresholds are our choice; benchmarks/armour.py has the models that exceed them and those that do not.
 _LARGE: Final = 50.0  # between the two largest logits, in the median: float32 loses 1 - p from a gap of 17 on
@@ -17,6 +17,7 @@ _ALONE: Final = 1e-3  # of the spread: sums in another order differ by less than
 _TRIED_ALONE: Final = 4  # samples
 _ASKED_AGAIN: Final = 3  # times
 _DRIFT: Final = 0.1  # of the clean error rate, from before the attacks to after them
+_KEEPS_STATE: Final = "keeps a state from call to call; attack a copy without it, and try the examples on a fresh model"
 
 
 def logits_of(model: WrappedModel, x: Array) -> Floats:
@@ -59,8 +60,7 @@ def state_sign(before: Floats, after: Floats) -> Iterator[Symptom]:
         yield Symptom(
             "state",
             differing,
-            "the same inputs get other logits after the attacks than before, so the model keeps a state from call to "
-            "call; attack a copy without it, and try the examples on a fresh model",
+            f"the same inputs get other logits after the attacks than before, so the model {_KEEPS_STATE}",
         )
 
 
@@ -71,8 +71,7 @@ def drift_sign(before: Floats, after: Floats) -> Iterator[Symptom]:
         yield Symptom(
             "state",
             drift,
-            "the model errs on the same inputs at another rate after the attacks than before, so it keeps a state from "
-            "call to call; attack a copy without it, and try the examples on a fresh model",
+            f"the model errs on the same inputs at another rate after the attacks than before, so it {_KEEPS_STATE}",
         )
 
 

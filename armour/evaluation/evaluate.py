@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...storage import Json, Store
+from ...storage.evaluation_verdict import Symptom
 from ..array_api import Array, Floats
 from ..contract.attack import Attack, Progress, SweepOptions, asks_of, check_answers, check_jobs, check_seed
 from ..contract.checked_samples import check_epsilons, check_samples, in_shares
 from ..distances import Norm
 from ..errors import InvalidInput
 from ..model import Asks, WrappedModel, wrap
-from ..symptom import Symptom
 from .answer_signs import drift_sign, logits_of, state_sign
 from .attack_plan import AttackPlan, Suite, cascaded, label_attacks, suite_for
 from .evaluation_checkpoint import Checkpoint

@@ -3,14 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from ...storage import Outcome
+from ...storage.evaluation_verdict import WORST_CASE, Symptom
 from ..model import Asks
-from ..symptom import Symptom
-
-#: The attack's name under which the worst case over all attacks is stored.
-WORST_CASE: Final = "worst-case"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...storage.evaluation_verdict import Symptom
 from ..array_api import Array, Floats, as_float64, flat, is_class, like_array, namespace, take, to_numpy
 from ..attacks import PGD
 from ..contract.attack import ATTACKS, Pending, SweepOptions
@@ -18,7 +19,6 @@ from ..distances import Norm, distance_named
 from ..model import WrappedModel
 from ..problem import Criterion, Problem
 from ..problem.objective import cross_entropy
-from ..symptom import Symptom
 from .answer_signs import answer_signs
 from .expectation import seeded
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import Json, Outcome
+from ...storage.evaluation_verdict import WORST_CASE
 from ..array_api import Floats, to_numpy
 from ..contract.attack import ATTACKS, Attack
 from ..contract.attack_result import BudgetResult
@@ -18,7 +19,6 @@ from ..metrics.attack_quality import examples_quality
 from ..model import WrappedModel
 from ..model.classifier import model_logits
 from ..problem import Broken
-from .evaluation_report import WORST_CASE
 from .expectation import ALWAYS, ErrorRates, Jury, certain, worse
 
 _MOSTLY: Final = 0.5  # draws that get an example wrong

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import Json, Outcome
+from ...storage.evaluation_verdict import Symptom
 from ..distances import Norm
-from ..symptom import Symptom
 from .defence_quality import DefenceQuality
 from .detection_quality import Detection
 from .query_defence import QueryDefence

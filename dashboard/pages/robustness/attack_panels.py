@@ -16,7 +16,7 @@ from dash.development.base_component import Component
 from numpy.typing import NDArray
 
 from ....storage import Outcome
-from ....storage.evaluation_verdict import Doubt, doubts_of
+from ....storage.evaluation_verdict import Symptom, doubts_of
 from ...components.page_parts import card
 from ...components.tables import rows_table
 from ...figures.drawing import Part, drawing
@@ -227,7 +227,7 @@ def verdict(found: Evaluations, norm: str, epsilon: float) -> list[Component]:
     return [*(_reason(reason) for reason in reasons), *_comparisons(found, norm, epsilon)]
 
 
-def _reason(doubt: Doubt) -> html.Div:
+def _reason(doubt: Symptom) -> html.Div:
     head = [html.Span(doubt.name, className="finding-title")]
     head += [] if math.isnan(doubt.value) else [html.Span(number(doubt.value), className="finding-since mono")]
     words = html.P(prose(doubt.explanation), className="finding-text")
