@@ -45,7 +45,18 @@ from .errors import ArmourError, InvalidInput, InvalidModel, InvalidSearch, Quer
 from .evaluation.evaluate import evaluate
 from .evaluation.evaluation_report import Evaluation
 from .evaluation.expectation import expected
-from .model import Features, MultiLabel, Normalization, Regression, Segmentation, WrappedModel, wrap
+from .model import (
+    Detection,
+    Features,
+    MultiLabel,
+    Normalization,
+    Regression,
+    Segmentation,
+    Tokens,
+    WrappedModel,
+    wrap,
+    wrap_tokens,
+)
 from .problem import Problem
 from .problem.criterion import Criterion, Misclassification, Targeted
 
@@ -78,6 +89,7 @@ __all__ = [
     "CarliniWagner",
     "Criterion",
     "DeepFool",
+    "Detection",
     "Evaluation",
     "FastFGSM",
     "Features",
@@ -104,12 +116,14 @@ __all__ = [
     "Square",
     "Symptom",
     "Targeted",
+    "Tokens",
     "UnknownAttack",
     "WrappedModel",
     "evaluate",
     "expected",
     "make_attack",
     "wrap",
+    "wrap_tokens",
 ]
 
 if not typing.TYPE_CHECKING:

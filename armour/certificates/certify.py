@@ -14,7 +14,7 @@ from ...storage import Json, Outcome
 from ..array_api import Floats
 from ..errors import InvalidInput, InvalidModel
 from .interval import Interval, interval_bounds
-from .linear_bounds import bound_below, crown_bounds
+from .linear_bounds import bound_below, crown_bounds, least_from_intervals
 from .network_program import NetworkProgram, record
 
 Method = Literal["ibp", "crown"]
@@ -156,10 +156,11 @@ def _margin(
     wanted[:, 0, label] = 1.0
     wanted[np.arange(len(others)), 0, others] = -1.0
     if method == "ibp":
-        last = interval_bounds(program, region)[-1]
-        return float(np.min(last.low[0, label] - last.high[0, others]))
-    below = bound_below(program, crown_bounds(program, region), output, wanted)
-    least = below.least(region)
+        return float(np.min(least_from_intervals(program, interval_bounds(program, region), output, wanted)))
+    known = crown_bounds(program, region)
+    below = bound_below(program, known, output, wanted)
+    # Both hold; where most units are unsure the tightened intervals are the better ones.
+    least = np.maximum(below.least(region), least_from_intervals(program, known, output, wanted))
     if norm == "l2":
         least = np.maximum(least, below.least_in_ball(sample, epsilon))
     return float(np.min(least))

@@ -94,6 +94,35 @@ def bound_below(program: NetworkProgram, known: list[Interval], slot: int, wante
     return Below(at_input[:, 0], offsets)
 
 
+def least_from_intervals(program: NetworkProgram, known: list[Interval], slot: int, wanted: Floats) -> Floats:
+    """Return `(wanted,)` lower bounds of `wanted . slot`: affine steps at the end are merged with it.
+
+    A difference of logits is a single affine function of what they are made of. To bound each logit alone and subtract
+    would add up what cancels.
+
+    Args:
+        known: Bounds of all slots before `slot`, by `interval_bounds`.
+        wanted: `(wanted, 1, ...)` coefficients of the slot.
+
+    Reference:
+        Gowal et al. 2018, arXiv:1810.12715, section 3: elision of the last layer.
+    """
+    pending: dict[int, Floats] = {slot: wanted}
+    least = np.zeros(len(wanted))
+    for number in range(slot, -1, -1):
+        weights = pending.pop(number, None)
+        if weights is None:
+            continue
+        if number == 0 or not is_affine(program.steps[number - 1]):
+            least += Below(weights[:, 0], np.zeros(len(wanted))).least(known[number])
+            continue
+        parts, constant = _through_affine(program.steps[number - 1], known, weights)
+        least += constant
+        for below, part in parts:
+            pending[below] = pending[below] + part if below in pending else part
+    return least
+
+
 _Parts = tuple[list[tuple[int, Floats]], Floats]
 
 

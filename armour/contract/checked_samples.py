@@ -175,8 +175,8 @@ def _in_precision(model: WrappedModel, x: Array) -> Array:
     given = str(x.dtype).removeprefix("torch.")
     if given not in ("float16", "bfloat16", "float32", "float64"):
         raise InvalidInput(
-            f"x expects real numbers, got {given}; cast it, and scale it to the model's bounds; of token ids attack "
-            "the embeddings, with a model that takes these"
+            f"x expects real numbers, got {given}; cast it, and scale it to the model's bounds; of token ids "
+            "armour.wrap_tokens(model) attacks the embeddings"
         )
     wanted = model.dtype if model.dtype == "float64" else "float32"
     if given == wanted or (model.dtype is None and given == "float64"):
@@ -200,9 +200,12 @@ def _checked_classes(model: WrappedModel, values: ArrayLike, samples: int, name:
 def in_shares(model: WrappedModel, x: Array) -> tuple[WrappedModel, Array]:
     """Return a model with bounds for each feature as one of positions between them, 0 to 1, and the inputs' positions.
 
+    Tokens become the array that a model of tokens attacks.
+
     Raises:
-        InvalidInput: The inputs do not fit the bounds.
+        InvalidInput: The inputs do not fit the bounds or the model.
     """
+    x = model.arranged(x)
     bounds = model.feature_bounds
     if bounds is None:
         return model, x

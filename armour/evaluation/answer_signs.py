@@ -12,7 +12,7 @@ from ..model import WrappedModel
 # All thresholds are our choice; benchmarks/armour.py has the models that exceed them and those that do not.
 _LARGE: Final = 50.0  # between the two largest logits, in the median: float32 loses 1 - p from a gap of 17 on
 _SMALL: Final = 0.01  # there: the cross-entropy weighs all other classes alike, to a hundredth
-_RANDOM: Final = 1e-4  # of the spread of the logits
+RANDOM: Final = 1e-4  # of the spread of the logits
 _ALONE: Final = 1e-3  # of the spread: sums in another order differ by less than a thousandth of it
 _TRIED_ALONE: Final = 4  # samples
 _ASKED_AGAIN: Final = 3  # times
@@ -25,38 +25,51 @@ def logits_of(model: WrappedModel, x: Array) -> Floats:
     return np.asarray(to_numpy(model.logits(x)), np.float64)
 
 
-def is_random(model: WrappedModel, x: Array) -> bool:
-    """Return whether the same `(n, ...)` native inputs get different answers; few values of chance need a few calls."""
-    return _chance(model, x, logits_of(model, x)) > _RANDOM
+def chance(model: WrappedModel, x: Array) -> float:
+    """Return how far answers to the same `(n, ...)` native inputs differ, as a share of the spread of logits.
+
+    Above `RANDOM` the model answers at random; few values of chance need a few calls.
+    """
+    return _chance(model, x, logits_of(model, x))
 
 
 def _chance(model: WrappedModel, x: Array, first: Floats) -> float:
     return max(_difference(first, logits_of(model, x)) for _ in range(_ASKED_AGAIN))
 
 
-def answer_signs(model: WrappedModel, x: Array, *, is_averaged: bool) -> Iterator[Symptom]:
+def answer_signs(
+    model: WrappedModel, x: Array, *, is_averaged: bool, differing: float | None = None
+) -> Iterator[Symptom]:
     """Yield the signs that the answers to `(n, ...)` native inputs show, before any attack.
 
     Args:
         is_averaged: The model is the expectation of a random one, whose chance is known.
+        differing: What `chance` has measured already; None measures it here.
     """
     first = logits_of(model, x)
-    differing = 0.0 if is_averaged else _chance(model, x, first)
-    if differing > _RANDOM:
+    if differing is None and not is_averaged:
+        differing = _chance(model, x, first)
+    if not is_averaged and differing is not None and differing > RANDOM:
         yield Symptom(
             "randomness",
             differing,
-            "the same input gets different logits each time and no attack averaged them; run evaluate(draws=10)",
+            f"the same input gets different outputs each time and no attack averaged them; {_averaging(model)}",
         )
     elif not is_averaged:
         yield from _company_sign(model, x, first)
-    yield from _scale_sign(first)
+    if model.task is None:
+        yield from _scale_sign(first)
+
+
+def _averaging(model: WrappedModel) -> str:
+    can_average = model.task is None and model.features is None
+    return "run evaluate(draws=10)" if can_average else "write the mean over draws into the model"
 
 
 def state_sign(before: Floats, after: Floats) -> Iterator[Symptom]:
     """Yield a sign if the same inputs get other logits after the attacks than before them."""
     differing = _difference(before, after)
-    if differing > _RANDOM:
+    if differing > RANDOM:
         yield Symptom(
             "state",
             differing,

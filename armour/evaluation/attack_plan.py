@@ -86,6 +86,7 @@ class AttackPlan:
         attacks: By the label of their outcomes.
         cascade: Labels of the attacks that see only what the ones before them left.
         jury: Judges examples of a random model, whose expectation `model` is.
+        chance: How far answers to the same inputs differ; None where it was not measured.
     """
 
     model: WrappedModel
@@ -98,6 +99,7 @@ class AttackPlan:
     cascade: frozenset[str]
     jobs: int = 1
     jury: Jury | None = None
+    chance: float | None = None
 
     def details(self) -> dict[str, Json]:
         """Return the facts that every measurement was made with."""

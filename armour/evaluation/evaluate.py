@@ -14,7 +14,7 @@ from ..contract.attack import Attack, Progress, SweepOptions, asks_of, check_ans
 from ..contract.checked_samples import check_epsilons, check_samples, in_shares
 from ..distances import Norm
 from ..errors import InvalidInput
-from ..model import Asks, WrappedModel, wrap
+from ..model import Asks, WrappedModel, wrapped_for
 from .answer_signs import drift_sign, logits_of, state_sign
 from .attack_plan import AttackPlan, Suite, cascaded, label_attacks, suite_for
 from .evaluation_checkpoint import Checkpoint
@@ -56,7 +56,8 @@ def evaluate(
     sample as lost that any attack defeats within the budget or a smaller one.
 
     Args:
-        model: Made by `wrap`, or anything that `wrap` takes with inputs in [0, 1].
+        model: Made by `wrap` or `wrap_tokens`, or anything that `wrap` takes with inputs in [0, 1], or that
+            `wrap_tokens` takes where `x` is a tokenizer's mapping with `input_ids`.
         epsilons: Budgets in the unit of `x`; 0, the clean accuracy, is always among the outcomes. Budgets on another
             scale than the model's bounds are warned of, as is a clean accuracy below a guess's.
         attacks: Names of `ATTACKS`, or attacks with options of their own, all in `norm`; None for those of the suite.
@@ -83,7 +84,7 @@ def evaluate(
     check_draws(draws)
     if parent is not None and store is None:
         raise InvalidInput(f"parent {parent!r} expects store=, the store that holds the run")
-    target = model if isinstance(model, WrappedModel) else wrap(model)
+    target = wrapped_for(model, x)
     # Labels show only as the model is asked: a suite is chosen, and attacks that do not fit are refused, twice.
     planned = _planned(attacks, suite, norm, target)
     budgets = tuple(sorted({0.0, *check_epsilons(epsilons)}))
@@ -94,7 +95,7 @@ def evaluate(
         samples = check_samples(
             target, x, y, targets=None, margin=0.0, batch_size=batch_size, asks=_most_asked(planned.values())
         )
-        target, samples, jury = averaged(target, samples, draws)
+        target, samples, jury, chance = averaged(target, samples, draws)
         plan = AttackPlan(
             target,
             samples,
@@ -106,6 +107,7 @@ def evaluate(
             cascade=cascaded(suite, planned) if attacks is None else frozenset(),
             jobs=jobs,
             jury=jury,
+            chance=chance,
         )
         remarks = (*switched, *_warnings(plan))
         done = Checkpoint(None if checkpoint is None else Path(checkpoint), plan.config(), samples)
@@ -176,16 +178,20 @@ def _sweep(
     for number, (label, attack) in enumerate(plan.attacks.items()):
         advance = _advance(progress, number, len(plan.attacks), label) if progress else None
         for budget, summary in _summaries(plan, attack, label, tally, done, advance):
-            tally.add(attack, label, budget, summary, cascade=label in plan.cascade)
+            if summary is None:
+                tally.add_not_run(attack, label, budget, "the query budget was spent")
+            else:
+                tally.add(attack, label, budget, summary, cascade=label in plan.cascade)
             log.write([tally.outcomes[-1], *tally.worst_case()])
 
 
 def _summaries(
     plan: AttackPlan, attack: Attack, label: str, tally: Tally, done: Checkpoint, advance: Progress | None
-) -> Iterator[tuple[float, BudgetSummary]]:
+) -> Iterator[tuple[float, BudgetSummary | None]]:
     """Yield the attack's summary at each budget, known ones first: they are the smaller ones.
 
-    A search of the nearest examples serves all budgets, so it is known as a whole or repeated.
+    A search of the nearest examples serves all budgets, so it is known as a whole or repeated. Once the query budget is
+    spent, no search begins, and the summary is None.
     """
     known = {budget: summary for budget in plan.budgets if (summary := done.get(label, budget)) is not None}
     if attack.finds_minimum and len(known) < len(plan.budgets):
@@ -197,15 +203,24 @@ def _summaries(
     sweep = SweepOptions(plan.seed, plan.batch_size, advance, plan.jobs)
     pending = tally.undefeated if label in plan.cascade else None
     attempts = attack.attempts(plan.model, plan.samples, left, sweep, pending)
-    for budget, attempt in zip(left, attempts, strict=True):
-        summary = summarize(plan.model, plan.samples, attempt, plan.norm, plan.jury)
+    has_searched = False
+    for budget in left:
+        if _is_spent(plan.model) and not (has_searched and attack.finds_minimum):
+            yield budget, None
+            continue
+        summary = summarize(plan.model, plan.samples, next(attempts), plan.norm, plan.jury)
+        has_searched = True
         yield budget, summary
         done.put(label, budget, summary)  # after the outcome is stored: an interrupt in between loses no outcome
 
 
+def _is_spent(model: WrappedModel) -> bool:
+    return model.queries is not None and model.queries.is_exhausted
+
+
 def _clean_logits(plan: AttackPlan) -> Floats | None:
-    """Return the logits of the first samples; None where signs are not looked for: without gradients, and for tasks."""
-    if plan.model.answers != "gradients" or plan.model.task is not None:
+    """Return the outputs for the first samples; None where signs are not looked for: without gradients."""
+    if plan.model.answers != "gradients":
         return None
     return logits_of(plan.model, plan.samples.x[:SIGN_SAMPLES])
 
@@ -217,17 +232,27 @@ def _doubts(plan: AttackPlan, tally: Tally, before: Floats | None) -> Iterator[S
         before: Logits of the first samples before all attacks, None where signs are not looked for.
     """
     if plan.model.queries is not None and plan.model.queries.is_exhausted:
+        not_run = f"; not run: {', '.join(tally.not_run)}" if tally.not_run else ""
         yield Symptom(
             "queries-exhausted",
             float(plan.model.queries.limit),
             f"the query budget of {plan.model.queries.limit} rows was spent before the attacks were done; samples that "
-            "were not attacked count as robust",
+            f"an attack had not reached by then count as robust{not_run}",
         )
     if before is None:
         return
     sweep = SweepOptions(plan.seed, plan.batch_size)
     is_averaged = plan.jury is not None
-    found = list(symptoms(plan.model, plan.samples, plan.norm, plan.budgets[-1], sweep, is_averaged=is_averaged))
+    signs = symptoms(
+        plan.model,
+        plan.samples,
+        plan.norm,
+        plan.budgets[-1],
+        sweep,
+        is_averaged=is_averaged,
+        differing=plan.chance,
+    )
+    found = list(signs)
     yield from found
     if plan.jury is not None:
         yield from drift_sign(plan.jury.clean.judged, plan.jury.rates(plan.samples.x, plan.samples.labels).judged)

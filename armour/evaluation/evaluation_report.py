@@ -56,8 +56,12 @@ class Evaluation:
         return tuple(sorted({outcome.epsilon for outcome in self.outcomes}))
 
     def accuracy(self, attack: str = WORST_CASE) -> dict[float, float]:
-        """Return the accuracy by epsilon under that attack."""
-        return {outcome.epsilon: outcome.accuracy for outcome in self.outcomes if outcome.attack == attack}
+        """Return the accuracy by epsilon under that attack, at the budgets at which it was run."""
+        return {
+            outcome.epsilon: outcome.accuracy
+            for outcome in self.outcomes
+            if outcome.attack == attack and not math.isnan(outcome.accuracy)
+        }
 
     @property
     def intervals(self) -> dict[float, tuple[float, float]]:
@@ -70,7 +74,7 @@ class Evaluation:
         return found
 
     def table(self) -> str:
-        """Return accuracy against epsilon as a text table, one line an attack; `-` where the work was not done."""
+        """Return accuracy against epsilon as a text table, one line an attack; `-` where it was not run."""
         rows = [["attack", *(f"{epsilon:g}" for epsilon in self.epsilons)]]
         for attack in self.attacks:
             accuracy = self.accuracy(attack)
@@ -86,6 +90,8 @@ class Evaluation:
             f"the model answers at random: at epsilon {epsilon:g} its accuracy is {low:.3f} to {high:.3f} (95 %)"
             for epsilon, (low, high) in list(self.intervals.items())[-1:]
         ]
+        not_run = {outcome.attack: str(outcome.details["reason"]) for outcome in self.outcomes if _did_not_run(outcome)}
+        lines += [f"{attack} was not run at every epsilon: {reason}" for attack, reason in not_run.items()]
         heading = f"accuracy of {self.samples} samples within epsilon ({self.norm})"
         if math.isfinite(self.median_minimum_norm):
             lines.append(_median(self.median_minimum_norm))
@@ -102,6 +108,10 @@ class Evaluation:
 
     def __str__(self) -> str:
         return self.table()
+
+
+def _did_not_run(outcome: Outcome) -> bool:
+    return outcome.details.get("kind") == "not-run"
 
 
 def _median(norm: float) -> str:

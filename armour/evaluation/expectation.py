@@ -23,7 +23,7 @@ from ..errors import InvalidInput
 from ..model import WrappedModel
 from ..problem.criterion import Misclassification
 from ..problem.objective import lead
-from .answer_signs import is_random
+from .answer_signs import RANDOM, chance
 
 #: Our choice: with 10 draws the quick suite is within .03 of the best attack known on the random models of
 #: benchmarks/armour.py, but for random resizing, where it is .05 to .09 above.
@@ -145,21 +145,36 @@ class Jury(NamedTuple):
         return _error_rates(self.model, candidates, labels)
 
 
-def averaged(model: WrappedModel, samples: Samples, draws: int | None) -> tuple[WrappedModel, Samples, Jury | None]:
+class Averaging(NamedTuple):
+    """What attacks work on.
+
+    Args:
+        jury: Judges the examples of a random model, whose expectation `model` is; None for a model of one draw.
+        chance: How far answers to the same inputs differ; None where it was not measured.
+    """
+
+    model: WrappedModel
+    samples: Samples
+    jury: Jury | None = None
+    chance: float | None = None
+
+
+def averaged(model: WrappedModel, samples: Samples, draws: int | None) -> Averaging:
     """Return what attacks work on: the expectation of a random model, with a criterion that most draws would meet.
 
     Args:
         draws: Of the expectation; None takes 10 where the same inputs get different answers, else 1.
 
     Returns:
-        The model, the samples and the jury; of one draw, what was given and None.
+        Of one draw, what was given.
     """
-    few = samples.x[:_TRIED]
+    few, differing = samples.x[:_TRIED], None
     if draws is None:
         may_average = model.answers == "gradients" and model.features is None and model.task is None
-        draws = DRAWS if may_average and is_random(model, few) else 1
+        differing = chance(model, few) if may_average else None
+        draws = DRAWS if differing is not None and differing > RANDOM else 1
     if draws == 1:
-        return model, samples, None
+        return Averaging(model, samples, chance=differing)
     mean = expected(model, draws)
     jury = Jury(model, _error_rates(model, samples.x, samples.labels))
     criterion = samples.criterion.take(np.arange(len(few)))
@@ -167,7 +182,7 @@ def averaged(model: WrappedModel, samples: Samples, draws: int | None) -> tuple[
     noise = float(np.median(leads.std(axis=0)))
     confident = Misclassification(from_numpy(samples.labels, samples.x), _CONFIDENT * noise)
     attacked = replace(samples, criterion=confident, solved=jury.clean.chosen >= ALWAYS, initial_ascent=None)
-    return mean, attacked, jury
+    return Averaging(mean, attacked, jury, differing)
 
 
 def _error_rates(model: WrappedModel, candidates: Array, labels: NDArray[np.int64]) -> ErrorRates:

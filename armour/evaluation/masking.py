@@ -37,19 +37,27 @@ _WITHOUT_GRADIENTS: Final = 'run attacks=["square", "hop-skip-jump"], which need
 
 
 def symptoms(
-    model: WrappedModel, samples: Samples, norm: Norm, budget: float, sweep: SweepOptions, *, is_averaged: bool
+    model: WrappedModel,
+    samples: Samples,
+    norm: Norm,
+    budget: float,
+    sweep: SweepOptions,
+    *,
+    is_averaged: bool,
+    differing: float | None = None,
 ) -> Iterator[Symptom]:
     """Yield the indicators of masking that a few of the samples show.
 
     Args:
         budget: The largest of the evaluation.
         is_averaged: The model is the expectation of a random one.
+        differing: How far answers to the same inputs differ, where that is known.
     """
     rows = np.flatnonzero(~samples.solved)[:SIGN_SAMPLES]
     if not len(rows):
         return
     x, criterion = take(samples.x, rows), samples.criterion.take(rows)
-    found = list(answer_signs(model, x, is_averaged=is_averaged))
+    found = list(answer_signs(model, x, is_averaged=is_averaged, differing=differing))
     yield from found
     yield from _zero_gradient(model, x, criterion)
     is_random = is_averaged or any(symptom.name == "randomness" for symptom in found)
@@ -76,15 +84,22 @@ def model_signs(model: WrappedModel, x: Array, y: ArrayLike, norm: Norm, *, seed
 
 
 def _zero_gradient(model: WrappedModel, x: Array, criterion: Criterion) -> Iterator[Symptom]:
-    """Check the gradients of the two logits that decide: where one is lost, searches see half of the way."""
-    _, gradients = model.pullbacks(x, lambda logits: [_one_hot(logits, side) for side in _sides(logits, criterion)])
+    """Check the gradients of the outputs that decide, two logits: where one is lost, searches see half of the way."""
+
+    def of_deciding(outputs: Array) -> list[Array]:
+        logits = criterion.class_logits(outputs)
+        own, rival = _sides(logits, criterion)
+        deciding = [rival] if model.task is not None else [own, rival]  # what a task keeps has the constant logit 0
+        return [criterion.pull(outputs, _one_hot(logits, side)) for side in deciding]
+
+    _, gradients = model.pullbacks(x, of_deciding)
     lengths = [_numbers(namespace(x).max(flat(namespace(x).abs(gradient)), axis=1)) for gradient in gradients]
-    zero = float(np.mean(~(np.minimum(*lengths) > 0)))
+    zero = float(np.mean(~(np.min(lengths, axis=0) > 0)))
     if zero > _ZERO_SHARE:
         yield Symptom(
             "zero-gradient",
             zero,
-            "inputs have no gradient to one of the logits that decide; look for rounding, a step function or a "
+            "inputs have no gradient to one of the outputs that decide; look for rounding, a step function or a "
             f"saturated sigmoid in the model and leave it out, or {_WITHOUT_GRADIENTS}",
         )
 
@@ -107,15 +122,15 @@ def _mismatch(
     xp, (low, high) = namespace(x), model.bounds
     reach = min(2 * budget if norm == "linf" and budget > 0 else np.inf, _REACH * (high - low))
     generator = np.random.default_rng((seed, 71))
-    sides: list[tuple[Array, Array]] = []
+    directions: list[Array] = []
 
-    def lead(logits: Array) -> Array:
-        sides.append(_sides(logits, criterion))
-        own, rival = sides[0]
-        return _one_hot(logits, rival) - _one_hot(logits, own)
+    def lead(outputs: Array) -> Array:
+        logits = criterion.class_logits(outputs)
+        own, rival = _sides(logits, criterion)
+        directions.append(criterion.pull(outputs, _one_hot(logits, rival) - _one_hot(logits, own)))
+        return directions[0]
 
-    logits, gradient = model.pullback(x, lead)
-    direction = lead(logits)
+    _, gradient = model.pullback(x, lead)
     predicted, happened = np.zeros((2, len(x), _DIRECTIONS))
     for number in range(_DIRECTIONS):
         step = like_array(generator.uniform(-reach, reach, tuple(x.shape)), x)
@@ -123,13 +138,13 @@ def _mismatch(
         with np.errstate(all="ignore"):
             change = as_float64(model.logits(ahead)) - as_float64(model.logits(behind))
             predicted[:, number] = _numbers(xp.sum(flat(as_float64(gradient) * as_float64(ahead - behind)), axis=1))
-            happened[:, number] = _numbers(xp.sum(change * as_float64(direction), axis=1))
+            happened[:, number] = _numbers(xp.sum(flat(change * as_float64(directions[0])), axis=1))
     agreement = float(np.quantile(_agreements(predicted, happened), 0.25))
     if agreement < _AGREEMENT:
         yield Symptom(
             "gradient-mismatch",
             agreement,
-            "gradients do not predict what small steps do to the logits (1 would be full agreement); look for custom, "
+            "gradients do not predict what small steps do to the outputs (1 would be full agreement); look for custom, "
             f"detached or jumping gradients and attack the model without them, or {_WITHOUT_GRADIENTS}",
         )
 
@@ -146,14 +161,14 @@ def _climbing(
     model: WrappedModel, samples: Samples, norm: Norm, budget: float, rows: NDArray[np.int64], sweep: SweepOptions
 ) -> Iterator[Symptom]:
     """Check what 20 steps along the gradient reach, within the budget and without one."""
-    attack, distance = PGD(norm=norm, steps=20), distance_named(norm)
+    attack, distance = PGD(norm=norm, steps=20, sharpened=False), distance_named(norm)
     x, criterion = take(samples.x, rows), samples.criterion.take(rows)
     everything = np.full(len(rows), float(_diameter(model, norm, x)))
     problem = Problem(model, x, criterion, distance, epsilon=everything, samples=rows, key=(sweep.seed,))
     with np.errstate(all="ignore"):
         candidates = problem.clip(attack.search(problem))
         left = float(np.mean(~problem.is_adversarial(candidates, problem.rows)))
-        if left > _LEFT:
+        if left > _LEFT and model.task is None:  # no input may bring a number beyond its tolerance
             yield Symptom(
                 "unbounded-attack",
                 left,
@@ -164,7 +179,7 @@ def _climbing(
             return
         bounded = problem.within(np.full(len(rows), budget))
         ends = bounded.clip(attack.search(bounded))
-        before, after = (_numbers(cross_entropy(model.logits(at), criterion)[0]) for at in (x, ends))
+        before, after = (_loss(model, at, criterion) for at in (x, ends))
     still = float(np.mean(~(after > before)))
     if still > _FLAT:
         yield Symptom(
@@ -172,6 +187,10 @@ def _climbing(
             still,
             f"the loss does not grow along the attack, so the gradients mislead it; {_WITHOUT_GRADIENTS}",
         )
+
+
+def _loss(model: WrappedModel, x: Array, criterion: Criterion) -> Floats:
+    return _numbers(cross_entropy(criterion.class_logits(model.logits(x)), criterion.of_classes)[0])
 
 
 def black_box(by_gradients: NDArray[np.bool_], without: NDArray[np.bool_]) -> Iterator[Symptom]:
@@ -219,7 +238,7 @@ def plain_accuracy(
     """
     if norm not in ATTACKS[PGD.name].norms:
         return {}
-    attack = PGD(norm=norm, steps=40, step_size=2.5 / 40, random_start=True)
+    attack = PGD(norm=norm, steps=40, step_size=2.5 / 40, random_start=True, sharpened=False)
     attempts = attack.attempts(model, samples, budgets, sweep, lambda budget: ~(standing(budget) | samples.solved))
     return {
         budget: float((~(attempt.success | samples.solved)).mean())

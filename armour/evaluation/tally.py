@@ -1,6 +1,7 @@
 """Counts, attack by attack, of the samples that are not lost at each budget, and the outcomes made of them."""
 
 import base64
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -150,6 +151,7 @@ class Tally:
         self._distances = {budget: np.full(len(samples.solved), np.inf) for budget in budgets}
         self.lost_by: dict[str, np.ndarray] = {}  # at the largest budget: with gradients, and without
         self._attacks: dict[float, list[Json]] = {budget: [] for budget in budgets}
+        self._not_run: dict[float, list[str]] = {budget: [] for budget in budgets}
         self._spent = {budget: np.zeros(2) for budget in budgets}  # queries and gradient calls a sample
 
     def undefeated(self, budget: float) -> NDArray[np.bool_]:
@@ -188,6 +190,19 @@ class Tally:
         self.outcomes.append(self._outcome(label, budget, errors, found.distances[found.success], details))
         self._attacks[budget].append(label)
 
+    def add_not_run(self, attack: Attack, label: str, budget: float, reason: str) -> None:
+        """Count an attack that did not begin at that budget: it has no accuracy, and no part in the worst case."""
+        details = {**self._details, "kind": "not-run", "options": attack.options(), "reason": reason}
+        self.outcomes.append(
+            Outcome(label, self._norm, budget, accuracy=math.nan, samples=len(self._samples.x), details=details)
+        )
+        self._not_run[budget].append(label)
+
+    @property
+    def not_run(self) -> tuple[str, ...]:
+        """Labels of attacks that did not begin at some budget."""
+        return tuple(dict.fromkeys(label for labels in self._not_run.values() for label in labels))
+
     @property
     def minimum_norms(self) -> NDArray[np.float64]:
         """`(n,)` distance of the nearest example of any attack and budget: 0 where wrong from the start, else inf."""
@@ -195,7 +210,7 @@ class Tally:
         return np.asarray(np.where(self._samples.solved, 0.0, nearest), np.float64)
 
     def worst_case(self, details: Callable[[float], dict[str, Json]] = lambda _: {}) -> list[Outcome]:
-        """Return one outcome for each budget that an attack has finished, ascending.
+        """Return one outcome for each budget at which an attack has run, ascending.
 
         Args:
             details: What else is known of a budget.
@@ -217,6 +232,7 @@ class Tally:
         return {
             "kind": "worst-case",
             "attacks": list(self._attacks[budget]),
+            **({"not_run": list[Json](self._not_run[budget])} if self._not_run[budget] else {}),
             "queries": queries,
             "gradient_calls": gradient_calls,
             "median_minimum_norm": float(np.median(self.minimum_norms)),

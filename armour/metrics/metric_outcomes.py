@@ -11,8 +11,9 @@ from ...storage import Json, Outcome
 from ...storage.evaluation_verdict import Symptom
 from ..distances import Norm
 from .defence_quality import DefenceQuality
-from .detection_quality import Detection
+from .detector_quality import DetectorQuality
 from .query_defence import QueryDefence
+from .robustness_estimates import mean_change
 
 
 def clever_outcome(
@@ -35,8 +36,7 @@ def clever_outcome(
         "mean": float(np.mean(scores)),
         "least": float(np.min(scores)),
         "at_radius": int(np.sum(scores >= radius)),
-        "masking": [sign.name for sign in signs],
-        "verdict": [{"name": sign.name, "value": sign.value, "explanation": sign.explanation} for sign in signs],
+        **_signed(signs),
         "batches": batches,
         "points": points,
         "seed": seed,
@@ -46,15 +46,32 @@ def clever_outcome(
     )
 
 
-def empirical_robustness_outcome(value: float, norm: Norm, samples: int, *, attack: str, seed: int) -> Outcome:
-    """Return the outcome of empirical robustness; the value is None where no sample counts."""
+def _signed(signs: Sequence[Symptom]) -> dict[str, Json]:
+    return {
+        "masking": [sign.name for sign in signs],
+        "verdict": [{"name": sign.name, "value": sign.value, "explanation": sign.explanation} for sign in signs],
+    }
+
+
+def empirical_robustness_outcome(
+    changes: NDArray[np.float64], norm: Norm, *, attack: str, seed: int, signs: Sequence[Symptom] = ()
+) -> Outcome:
+    """Return the outcome of empirical robustness; the value is None where no sample counts.
+
+    Args:
+        changes: `(n,)` as `smallest_changes` returns them.
+        signs: That gradients are hidden, and the nearest examples with them.
+    """
+    value = mean_change(changes)
     details: dict[str, Json] = {
         "kind": "metric",
         "value": value if math.isfinite(value) else None,
+        "without_example": int(np.sum(np.isinf(changes))),
+        **_signed(signs),
         "attack": attack,
         "seed": seed,
     }
-    return Outcome("empirical robustness", norm, 0.0, math.nan, samples, details=details)
+    return Outcome("empirical robustness", norm, 0.0, math.nan, len(changes), details=details)
 
 
 def defence_outcome(quality: DefenceQuality, accuracy: float, samples: int) -> Outcome:
@@ -82,7 +99,15 @@ def query_outcome(
 
 
 def detector_outcome(
-    name: str, found: Detection, norm: Norm, epsilon: float, samples: int, *, attack: str, allowed: float, seed: int
+    name: str,
+    found: DetectorQuality,
+    norm: Norm,
+    epsilon: float,
+    samples: int,
+    *,
+    attack: str,
+    allowed: float,
+    seed: int,
 ) -> Outcome:
     """Return the outcome of a detector on an attack's examples.
 
@@ -90,6 +115,7 @@ def detector_outcome(
         samples: Adversarial inputs.
         allowed: The share of false alarms that its threshold was set for.
     """
-    details: dict[str, Json] = {"kind": "metric", **asdict(found), "attack": attack, "seed": seed}
+    numbers = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(found).items()}
+    details: dict[str, Json] = {"kind": "metric", **numbers, "attack": attack, "seed": seed}
     details["allowed_false_positive_rate"] = allowed
     return Outcome(f"detector {name}", norm, epsilon, math.nan, samples, details=details)

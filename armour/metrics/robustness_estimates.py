@@ -125,13 +125,13 @@ def _statistics() -> ModuleType:
         ) from error
 
 
-def empirical_robustness(
+def smallest_changes(
     model: WrappedModel, x: Array, y: ArrayLike, *, attack: Attack | None = None, seed: int = 0
-) -> float:
-    """Return the mean over samples of the smallest change found, as a share of the input's own length.
+) -> NDArray[np.float64]:
+    """Return `(n,)` smallest changes found, as shares of each input's own length.
 
-    Samples that are wrong from the start count as 0; samples without an example, or whose input is zero
-    everywhere, are left out. NaN where none is left.
+    A sample that is wrong from the start has 0, one without an example infinity, and one whose input is zero everywhere
+    NaN. Changes that are hidden from the search are hidden here, too: `model_signs` looks for that.
 
     Args:
         x: `(n, ...)` inputs.
@@ -145,5 +145,22 @@ def empirical_robustness(
     found = search(model, x, y, epsilons=None, seed=seed).minimum_norms
     inputs = model.native(x)
     lengths = distance_named(search.norm).measure(0.0 * inputs, inputs)
-    counts = np.isfinite(found) & (lengths > 0)
-    return float(np.mean(found[counts] / lengths[counts])) if counts.any() else float("nan")
+    shares = np.divide(found, lengths, out=np.full(len(found), np.nan), where=lengths > 0)
+    return np.asarray(shares, np.float64)
+
+
+def empirical_robustness(
+    model: WrappedModel, x: Array, y: ArrayLike, *, attack: Attack | None = None, seed: int = 0
+) -> float:
+    """Return the mean over samples of the smallest change found, as a share of the input's own length.
+
+    Samples that are wrong from the start count as 0; samples without an example, or whose input is zero
+    everywhere, are left out. NaN where none is left. Arguments and reference are those of `smallest_changes`.
+    """
+    return mean_change(smallest_changes(model, x, y, attack=attack, seed=seed))
+
+
+def mean_change(changes: NDArray[np.float64]) -> float:
+    """Return the mean of the finite `(n,)` changes, NaN where none is."""
+    counts = np.isfinite(changes)
+    return float(np.mean(changes[counts])) if counts.any() else float("nan")

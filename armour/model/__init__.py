@@ -4,13 +4,16 @@ from typing import TYPE_CHECKING
 
 from ...storage.renamed_names import renamed
 from .classifier import Asks, Network, Normalization, WrappedModel
+from .dense_task import Segmentation, Tokens
+from .detection_task import Detection
 from .features import Features
 from .query_budget import QueryBudget
-from .task import MultiLabel, Regression, Segmentation, Task
-from .wrapping import network_of, wrap
+from .task import MultiLabel, Regression, Task
+from .wrapping import network_of, wrap, wrap_tokens, wrapped_for
 
 __all__ = [
     "Asks",
+    "Detection",
     "Features",
     "MultiLabel",
     "Network",
@@ -19,9 +22,12 @@ __all__ = [
     "Regression",
     "Segmentation",
     "Task",
+    "Tokens",
     "WrappedModel",
     "network_of",
     "wrap",
+    "wrap_tokens",
+    "wrapped_for",
 ]
 
 if not TYPE_CHECKING:

@@ -185,6 +185,10 @@ class WrappedModel:
         x = x if self.features is None else self.features.rounded(x)
         return namespace(x).astype(x, getattr(namespace(x), self._shares_dtype)), width
 
+    def arranged(self, x: Array) -> Array:
+        """Return inputs as the array that attacks work on; a model of tokens makes it of these."""
+        return x
+
     def check_rows(self, x: Array) -> None:
         """Raise `InvalidInput` where clean inputs are not legal themselves; positions between bounds are no inputs."""
         if self.features is not None and self._shares is None:

@@ -37,6 +37,10 @@ class OutputField:
             raise InvalidModel(f"the model returns no {self._name!r}; it returns {_listed(parts)}")
         return parts[self._name]
 
+    def is_empty(self, output: Array) -> bool:
+        """Return False: logits are never without a gradient unless the model hides it."""
+        return False
+
 
 def _fields(output: object) -> dict[str | int, Array] | None:
     """Return the parts of a structure by name or index, None for anything else."""
@@ -55,7 +59,8 @@ def _only_fitting(output: object, parts: Mapping[str | int, Array], samples: int
     arrays = {name: tuple(part.shape) for name, part in parts.items() if _is_array(part)}
     rows = [name for name, shape in arrays.items() if len(shape) == 2 and shape[0] == samples and shape[1] > 1]
     columns = [name for name, shape in arrays.items() if shape in ((samples,), (samples, 1))]
-    fitting = rows or columns
+    deep = [name for name, shape in arrays.items() if len(shape) > 2 and shape[0] == samples]
+    fitting = rows or columns or deep
     if len(fitting) == 1:
         return fitting[0]
     number = "several" if fitting else "none"

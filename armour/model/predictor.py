@@ -89,7 +89,7 @@ class PredictorNetwork:
 
 def predictor_network(
     model: _Predictor,
-    output: str | int | None,
+    field: OutputField,
     returns: Returns | None,
     classes: Classes | None,
     *,
@@ -98,12 +98,12 @@ def predictor_network(
     """Return the network of an estimator, a session or a function; None for anything else.
 
     Args:
+        field: Which part of the answer is taken.
         classifies: False for an estimator whose task is another one: it is asked for what it predicts.
 
     Raises:
         InvalidModel: An estimator is no classifier, or a session takes no single array of real numbers.
     """
-    field = OutputField(output)
     if isinstance(model, type):
         return None
     if hasattr(model, "get_inputs") and hasattr(model, "run"):

@@ -12,12 +12,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..array_api import Array, Floats, is_class, namespace, to_numpy
+from ..array_api import Array, Floats, namespace, to_numpy
 from ..errors import InvalidInput, InvalidModel
+from .output_field import OutputField
 
 
 class Task(ABC):
     """What the outputs of a model mean, and when an input counts as adversarial."""
+
+    def field(self, output: str | int | None) -> OutputField:
+        """Return what finds the array that the task reads in the output of a model.
+
+        Args:
+            output: The name that the user gives it.
+        """
+        return OutputField(output)
 
     @abstractmethod
     def check(self, outputs: Array, y: NDArray[np.generic]) -> NDArray[np.generic]:
@@ -97,7 +106,7 @@ class MultiLabel(Task):
 
     def check(self, outputs: Array, y: NDArray[np.generic]) -> NDArray[np.generic]:
         """Return 0 and 1 for every label."""
-        _check_shape("logits (n, labels)", outputs, 2, y.shape, tuple(outputs.shape[1:]))
+        check_shape("logits (n, labels)", outputs, 2, y.shape, tuple(outputs.shape[1:]))
         if not np.isin(y, (0, 1)).all():
             raise InvalidInput(f"y expects 0 or 1 for every label, got {np.unique(y)[:5].tolist()}")
         if self.wrong > y.shape[1]:
@@ -139,7 +148,7 @@ class Regression(Task):
         """Return the numbers, one row a sample."""
         columns = 1 if len(outputs.shape) == 1 else int(outputs.shape[1])
         rows = y.reshape((len(y), -1)) if y.ndim in (1, 2) else y
-        _check_shape("numbers (n,) or (n, numbers)", outputs.reshape((len(outputs), -1)), 2, rows.shape, (columns,))
+        check_shape("numbers (n,) or (n, numbers)", outputs.reshape((len(outputs), -1)), 2, rows.shape, (columns,))
         if rows.dtype.kind not in "fiu" or not np.isfinite(rows).all():
             raise InvalidInput(f"y expects finite numbers, got {rows.dtype}")
         return rows.astype(np.float64)
@@ -166,78 +175,12 @@ class Regression(Task):
         return outputs.reshape((len(outputs), -1)) - namespace(outputs).astype(y, outputs.dtype)
 
 
-@dataclass(frozen=True, slots=True)
-class Segmentation(Task):
-    """A class for each pixel: outputs `(n, classes, height, width)` are logits, `y` is `(n, height, width)` classes.
+def check_shape(expected: str, outputs: Array, axes: int, y: tuple[int, ...], of_sample: tuple[int, ...]) -> None:
+    """Check that the outputs have so many axes, and `y` one value for each of their places.
 
-    Args:
-        kept: An image is broken when less than this share of its pixels is right.
-        ignore: Class of pixels that do not count.
-
-    Reference:
-        Arnab et al. 2018, arXiv:1711.09856: the share of pixels that an attack turns wrong.
+    Raises:
+        InvalidInput, InvalidModel: They do not.
     """
-
-    kept: float = 0.5
-    ignore: int = 255
-
-    def __post_init__(self) -> None:
-        if not 0 < self.kept <= 1:
-            raise InvalidInput(f"Segmentation expects kept above 0 and up to 1, got {self.kept}")
-
-    def check(self, outputs: Array, y: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Return the classes of the pixels, one row an image."""
-        _check_shape("logits (n, classes, height, width)", outputs, 4, y.shape, tuple(outputs.shape[2:]))
-        classes = int(outputs.shape[1])
-        counting = y != self.ignore
-        if y.dtype.kind not in "iu" or not counting.any() or y[counting].min() < 0 or y[counting].max() >= classes:
-            raise InvalidInput(f"y expects integer classes 0 to {classes - 1}, or {self.ignore} where none counts")
-        return y.reshape(len(y), -1).astype(np.int64)
-
-    def margins(self, outputs: Array, y: Array) -> Array:
-        """Return by how much the best other class leads the true one at each pixel."""
-        xp = namespace(outputs)
-        logits, own, best = self._pixels(outputs, y)
-        lead = xp.sum(xp.where(best, logits, 0.0), axis=1) - xp.sum(xp.where(own, logits, 0.0), axis=1)
-        return xp.where(y == self.ignore, -xp.inf, lead.reshape(y.shape))
-
-    def pull(self, outputs: Array, y: Array, weights: Array) -> Array:
-        """Return the weights at the best other class, and less them at the true one."""
-        xp = namespace(outputs)
-        _, own, best = self._pixels(outputs, y)
-        sign = xp.astype(best, outputs.dtype) - xp.astype(own, outputs.dtype)
-        images, classes, height, width = outputs.shape
-        rows = xp.permute_dims(sign.reshape((images, height * width, classes)), (0, 2, 1))
-        return (rows * weights[:, None, :]).reshape(outputs.shape)
-
-    def needed(self, counting: Floats) -> NDArray[np.int64]:
-        """Return the smallest number of pixels that leaves too few."""
-        most = np.floor(counting * (1.0 - self.kept)) + 1
-        return np.asarray(np.clip(most, 1, np.maximum(counting, 1)), np.int64)
-
-    def scores(self, outputs: NDArray[np.floating], y: NDArray[np.generic]) -> dict[str, float]:
-        """Return the share of right pixels, and the mean over classes of intersection over union, of all images."""
-        counting = y != self.ignore
-        found = outputs.argmax(axis=1).reshape(y.shape)[counting]
-        true, overlaps = y[counting], list[float]()
-        for number in range(outputs.shape[1]):
-            union = ((found == number) | (true == number)).sum()
-            if union:
-                overlaps.append(float(((found == number) & (true == number)).sum() / union))
-        return Task.scores(self, outputs, y) | {"mean_iou": float(np.mean(overlaps))}
-
-    @staticmethod
-    def _pixels(outputs: Array, y: Array) -> tuple[Array, Array, Array]:
-        """Return logits, and masks of the true and of the best other class, `(n * pixels, classes)`."""
-        xp = namespace(outputs)
-        classes = int(outputs.shape[1])
-        logits = xp.permute_dims(outputs.reshape((len(outputs), classes, -1)), (0, 2, 1)).reshape((-1, classes))
-        own = is_class(logits, y.reshape(-1))
-        best = is_class(logits, xp.argmax(xp.where(own, -xp.inf, logits), axis=1))
-        return logits, own, best
-
-
-def _check_shape(expected: str, outputs: Array, axes: int, y: tuple[int, ...], of_sample: tuple[int, ...]) -> None:
     if len(outputs.shape) != axes:
         raise InvalidModel(f"the model must return {expected} for this task, got shape {tuple(outputs.shape)}")
     if y[1:] != of_sample:

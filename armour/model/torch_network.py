@@ -64,9 +64,9 @@ class TorchNetwork:
             if output.requires_grad:
                 keep = number + 1 < len(weights)
                 (gradient,) = torch.autograd.grad(output, leaf, weight, retain_graph=keep, allow_unused=True)
-            if gradient is None:
+            if gradient is None and not self._field.is_empty(detached):
                 raise InvalidModel(NO_GRADIENT)
-            found.append(gradient)
+            found.append(torch.zeros_like(leaf) if gradient is None else gradient)
         return detached, found
 
     def training_modules(self) -> int:
@@ -92,7 +92,10 @@ class TorchNetwork:
 
     def _output(self, x: torch.Tensor) -> torch.Tensor:
         inputs = x if self._dtype is None else x.to(self._dtype)
-        output = self._field.of(self._module(inputs), len(x))
+        return self._checked(self._field.of(self._module(inputs), len(x)))
+
+    @staticmethod
+    def _checked(output: object) -> torch.Tensor:
         if not isinstance(output, torch.Tensor):
             raise InvalidModel(
                 f"the model must return a tensor, or a structure with one in it, got {type(output).__name__}; "

@@ -2,8 +2,9 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +21,9 @@ from .outputs import Classes, Returns, checked_classes, checked_returns
 from .predictor import PredictorNetwork, predictor_network
 from .query_budget import QueryBudget
 from .task import Task
+
+if TYPE_CHECKING:
+    from .token_model import TokenModel
 
 
 class EngineNetwork:
@@ -139,7 +143,8 @@ def wrap(
             labels and does not say. Estimators say it themselves.
         queries: Rows that the model may be asked for in all; an attack then ends with what it has found.
         features: What must stay, and what holds whole numbers or categories.
-        task: `MultiLabel`, `Regression` or `Segmentation`, where an input has more or other than one class.
+        task: `MultiLabel`, `Regression`, `Segmentation`, `Tokens` or `Detection`, where an input has more
+            or other than one class.
 
     Raises:
         InvalidModel: It is none of these, or torch is missing.
@@ -153,16 +158,10 @@ def wrap(
             "put any other preprocessing into the model, so that gradients pass through it"
         )
     means, labels = checked_returns(returns), checked_classes(classes)
-    network = network_of(model, output, means, labels, classifies=task is None)
+    network = network_of(model, output, means, labels, task)
     if isinstance(network, PredictorNetwork):
         means, labels = network.returns, network.classes
-    if count := network.training_modules():
-        warnings.warn(
-            f"{type(model).__name__} has {count} modules in training mode; attacks switch them to evaluation mode and "
-            "restore them afterwards. Call eval() (torch) or set_train(False) (engine) first to say that you mean it",
-            stacklevel=2,
-        )
-    return WrappedModel(
+    found = WrappedModel(
         network,
         bounds,
         preprocessing,
@@ -173,6 +172,77 @@ def wrap(
         features=features,
         task=task,
     )
+    _warn_of_training(found, model)
+    return found
+
+
+def wrap_tokens(
+    model: object,
+    *,
+    embedding: str | None = None,
+    sides: Sequence[str] | None = None,
+    bounds: tuple[float, float] | None = None,
+    output: str | int | None = None,
+    returns: Returns | None = None,
+    classes: int | Sequence[object] | None = None,
+    queries: int | None = None,
+    task: Task | None = None,
+) -> "TokenModel":
+    """Wrap a text model of torch, as those of transformers, so that its embeddings can be attacked.
+
+    Attacks and `evaluate` take for `x` what its tokenizer returned, `input_ids` and `attention_mask` in one mapping, or
+    what `embed` makes of it. Budgets are in the unit of embeddings; no token outside the mask changes.
+
+    Args:
+        model: A module that takes `(n, tokens)` ids, under the name `input_ids` or as its first argument.
+        embedding: Dotted name of the layer that turns ids into embeddings; None finds it.
+        sides: Names of the other inputs of a token; None takes `attention_mask` and `token_type_ids`, where the model
+            does.
+        bounds: Smallest and largest value of an embedding's element; None takes those of the whole table.
+        output, returns, classes, queries: As those of `wrap`.
+        task: `Tokens` where each token has a class.
+
+    Raises:
+        InvalidModel: It is no torch module, or its embedding is not found.
+        InvalidInput: An option is not valid.
+
+    Reference:
+        Miyato, Dai and Goodfellow 2017, arXiv:1605.07725: perturbations of embeddings, where words have no small ones.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(model, torch.nn.Module):
+        raise InvalidModel(f"wrap_tokens expects a torch Module that takes token ids, got {_named(model)}")
+    from .token_model import TokenModel, embedding_of, layout_of  # noqa: PLC0415  optional extra
+
+    layer = embedding_of(model, embedding)
+    found = TokenModel(
+        model,
+        layer,
+        layout_of(model, layer, sides, bounds),
+        output=output,
+        returns=checked_returns(returns),
+        classes=checked_classes(classes),
+        queries=None if queries is None else QueryBudget(queries),
+        task=task,
+    )
+    _warn_of_training(found, model)
+    return found
+
+
+def wrapped_for(model: object, x: object) -> WrappedModel:
+    """Return the model, wrapped in the way that its inputs need if it is not wrapped yet: arrays, or a tokenizer's."""
+    if isinstance(model, WrappedModel):
+        return model
+    return wrap_tokens(model) if isinstance(x, Mapping) else wrap(model)
+
+
+def _warn_of_training(wrapped: WrappedModel, model: object) -> None:
+    if count := wrapped.training_modules():
+        warnings.warn(
+            f"{type(model).__name__} has {count} modules in training mode; attacks switch them to evaluation mode and "
+            "restore them afterwards. Call eval() (torch) or set_train(False) (engine) first to say that you mean it",
+            stacklevel=3,
+        )
 
 
 def network_of(
@@ -180,18 +250,18 @@ def network_of(
     output: str | int | None = None,
     returns: Returns | None = None,
     classes: Classes | None = None,
-    *,
-    classifies: bool = True,
+    task: Task | None = None,
 ) -> Network:
     """Return the network adapter of a model that `wrap` takes; raise `InvalidModel` for anything else."""
+    field = OutputField(output) if task is None else task.field(output)
     if isinstance(model, Cell):
-        return EngineNetwork(model, OutputField(output))
+        return EngineNetwork(model, field)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(model, torch.nn.Module):
         from .torch_network import TorchNetwork  # noqa: PLC0415  optional extra
 
-        return TorchNetwork(model, OutputField(output))
-    if (found := predictor_network(model, output, returns, classes, classifies=classifies)) is not None:
+        return TorchNetwork(model, field)
+    if (found := predictor_network(model, field, returns, classes, classifies=task is None)) is not None:
         return found
     raise InvalidModel(
         "wrap expects an engine Cell, a torch Module, a scikit-learn estimator, an ONNX Runtime session or a function "

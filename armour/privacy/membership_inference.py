@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Final, Literal, Protocol
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..binomial_bounds import proportion_interval
 from ..errors import InvalidInput
 from ..model import WrappedModel
 from ..model.classifier import cross_entropy, model_logits, true_class_margin
+from ..roc_curve import area, area_interval, roc_curve
 
 #: False positive rates at which the field reports membership attacks (Carlini et al. 2022, arXiv:2112.03570).
 USUAL_RATES: Final = (0.001, 0.01)
@@ -38,31 +38,11 @@ class Leakage:
     @property
     def auc(self) -> float:
         """Area under the curve: 0.5 for a guess, 1 for certainty."""
-        return float(np.trapezoid(self.true_positive_rates, self.false_positive_rates))
+        return area(self.false_positive_rates, self.true_positive_rates)
 
     def auc_interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """Return a confidence interval of the area, normal with the variance of DeLong.
-
-        Where members and others are separated without an error, that variance is 0. The bound is then Clopper and
-        Pearson's for as many independent pairs as the smaller side has samples.
-
-        Reference:
-            DeLong, DeLong, Clarke-Pearson 1988, doi:10.2307/2531595; from the curve instead of from the scores.
-        """
-        pairs = min(self.members, self.others)
-        variance = self._auc_variance() if pairs > 1 else 0.0
-        if variance < _ROUNDING:
-            return proportion_interval(round(self.auc * pairs), pairs, confidence)
-        reach = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(variance)
-        return max(0.0, self.auc - reach), min(1.0, self.auc + reach)
-
-    def _auc_variance(self) -> float:
-        share_in, share_out = np.diff(self.true_positive_rates), np.diff(self.false_positive_rates)
-        # For the samples of each point, the share of the other side that is on the right side of them; equal by half.
-        inside = 1 - self.false_positive_rates[1:] + share_out / 2
-        outside = self.true_positive_rates[:-1] + share_in / 2
-        spread_in, spread_out = (share_in @ (inside - self.auc) ** 2, share_out @ (outside - self.auc) ** 2)
-        return float(spread_in / (self.members - 1) + spread_out / (self.others - 1))
+        """Return a confidence interval of the area, by DeLong."""
+        return area_interval(self.false_positive_rates, self.true_positive_rates, self.members, self.others, confidence)
 
     @property
     def advantage(self) -> float:
@@ -146,14 +126,7 @@ def measure_leakage(members: ArrayLike, others: ArrayLike) -> Leakage:
     for name, scores in (("members", inside), ("others", outside)):
         if not len(scores) or np.isnan(scores).any():
             raise InvalidInput(f"{name} expects one score or more and no NaN, got {len(scores)} scores")
-    thresholds = np.unique(np.concatenate([inside, outside]))[::-1]
-
-    def rates(scores: Floats) -> Floats:
-        return 1 - np.searchsorted(np.sort(scores), thresholds, side="left") / len(scores)
-
-    start = np.zeros(1)
-    false, true = (np.concatenate([start, rates(scores)]) for scores in (outside, inside))
-    return Leakage(false, true, len(inside), len(outside))
+    return Leakage(*roc_curve(inside, outside), len(inside), len(outside))
 
 
 _RIDGE = 1e-3  # by the number of samples: keeps separable data finite; our choice

@@ -8,6 +8,8 @@ from .criterion import Criterion
 #: `(n,)` values to be raised, and their gradient `(n, classes)` to the logits, for a criterion.
 Objective = Callable[[Array, Criterion], tuple[Array, Array]]
 
+_STANDS_OUT = 4.0  # by which the best other class leads the mean of the others at least
+_TINY = 1e-30  # below it a lead of the logits is none
 _TOUCH = 1e-9  # a tie does not change the prediction, so a lead of 0 is still pulled
 
 
@@ -22,11 +24,32 @@ def cross_entropy(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
     Reference:
         Carlini and Wagner 2017, arXiv:1608.04644, section 5 (the masking); the log-odds are our choice.
     """
+    return _log_odds(logits, criterion, 0.0)
+
+
+def sharpened_cross_entropy(logits: Array, criterion: Criterion) -> tuple[Array, Array]:
+    """Return the log-odds, for which small logits are multiplied until the best other class stands out.
+
+    With logits close together the log-odds weigh all other classes alike, and a search moves towards none of them.
+    Where the best other class leads the mean of these by less than 4, the others' logits are stretched to that, so the
+    direction does not depend on a factor below 1. The factor differs from point to point: values do not order the
+    steps of a search. Our choice: on 13 networks for digits PGD left 0.09 to 0.17 less accuracy than without it where
+    logits are multiplied by 0.1 or 1e-4, up to 0.06 less where they are small by themselves, the same on all others.
+    """
+    return _log_odds(logits, criterion, _STANDS_OUT)
+
+
+def _log_odds(logits: Array, criterion: Criterion, least: float) -> tuple[Array, Array]:
+    """Return the log-odds with the others' logits stretched until the best one leads their mean by `least`."""
     xp = namespace(logits)
     own = is_class(logits, criterion.anchor)
     others = xp.where(own, -xp.inf, logits)
     largest = xp.max(others, axis=1, keepdims=True)
-    shares = xp.exp(others - largest)
+    behind = others - largest
+    if least:
+        mean = xp.sum(xp.where(own, 0.0, behind), axis=1, keepdims=True) / max(logits.shape[1] - 1, 1)
+        behind = behind * xp.clip(least / xp.clip(-mean, _TINY, None), 1.0, None)
+    shares = xp.exp(behind)
     total = xp.sum(shares, axis=1, keepdims=True)
     value = largest[:, 0] + xp.log(total)[:, 0] - _logit_of(logits, criterion.anchor)
     return _oriented(value, xp.where(own, -1.0, shares / total), criterion)

@@ -125,7 +125,8 @@ class Problem:
             ascent = initial.ascent
         else:
             ascent = ascent_at(self._model, self.legal(candidates, rows), self._select(rows)[1], objective)[1]
-        return ascent if self._free is None else ascent._replace(gradient=ascent.gradient * self._free)
+        free = self._free_of(rows)
+        return ascent if free is None else ascent._replace(gradient=ascent.gradient * free)
 
     def slopes(
         self, candidates: Array, rows: Rows, directions: Callable[[Array], Sequence[Array]]
@@ -141,7 +142,8 @@ class Problem:
         _, found = self._model.pullbacks(self.legal(candidates, rows), of_outputs)
         self.gradient_calls[rows] += len(found)
         slopes = [_finite(gradient, 0.0) for gradient in found]
-        return seen[-1], slopes if self._free is None else [slope * self._free for slope in slopes]
+        free = self._free_of(rows)
+        return seen[-1], slopes if free is None else [slope * free for slope in slopes]
 
     def logits(self, candidates: Array, rows: Rows) -> Array:
         """Return `(len(rows), classes)` logits at one candidate for each of `rows`."""
@@ -151,6 +153,16 @@ class Problem:
             met = np.flatnonzero(self.judge(logits, rows))
             self._seen.offer(self.distance, self.x, take(candidates, met), rows[met])
         return logits
+
+    def logits_of_many(self, candidates: Array, rows: Rows) -> list[Array]:
+        """Return `(len(rows), classes)` logits for each of k candidates `(k, len(rows), ...)`, asked for together."""
+        if self._seen is not None or self._model.features is not None:  # rules and budgets look at one after the other
+            return [self.logits(candidate, rows) for candidate in candidates]
+        criterion = self._select(rows)[1]
+        outputs = self._model.logits(candidates.reshape((-1, *candidates.shape[2:])))
+        self.queries[rows] += len(candidates)
+        each = outputs.reshape((len(candidates), len(rows), *outputs.shape[1:]))
+        return [criterion.class_logits(output) for output in each]
 
     def nearest_seen(self) -> Array:
         """Return the nearest adversarial candidate that the model was asked for, the input where there is none.
@@ -170,9 +182,10 @@ class Problem:
     def project(self, candidates: Array, rows: Rows) -> Array:
         """Move the candidates for `rows` into the budget and the box, up to rounding."""
         projected = self._select(rows)[2].project(candidates)
-        if self._free is None:
+        free = self._free_of(rows)
+        if free is None:
             return projected
-        return namespace(projected).where(self._free > 0, projected, take(self.x, rows))
+        return namespace(projected).where(free > 0, projected, take(self.x, rows))
 
     def clip(self, candidates: Array) -> Array:
         """Move one candidate for every row exactly into the budget and the box, and to a legal row."""
@@ -239,6 +252,11 @@ class Problem:
     def native_classes(self, classes: Rows) -> Array:
         """Convert class numbers to an array of the library and device of `x`."""
         return from_numpy(classes, self.x)
+
+    def _free_of(self, rows: Rows) -> Array | None:
+        """Return 1 where elements of these samples may change, else 0; one row where it is the same for all."""
+        free = self._free
+        return free if free is None or len(free) == 1 or len(rows) == len(self.rows) else take(free, rows)
 
     def _count(self, rows: Rows, forward: int, backward: int) -> None:
         self.queries[rows] += forward

@@ -26,8 +26,12 @@ def scores(
         `(len(rows),)` values, minus infinity where there is none, and `(len(rows),)` bool.
     """
     logits = problem.logits(candidates, rows)
+    return _values(problem, logits, rows, value), problem.judge(logits, rows)
+
+
+def _values(problem: Problem, logits: Array, rows: Rows, value: Value) -> NDArray[np.float64]:
     found = np.asarray(to_numpy(value(logits, problem.criterion(rows))), np.float64)
-    return np.where(np.isnan(found), -np.inf, found), problem.judge(logits, rows)
+    return np.where(np.isnan(found), -np.inf, found)
 
 
 def guessed_gradient(problem: Problem, x: Array, rows: Rows, directions: Directions, pairs: int, reach: float) -> Array:
@@ -46,8 +50,8 @@ def guessed_gradient(problem: Problem, x: Array, rows: Rows, directions: Directi
     total = xp.zeros_like(x)
     for number in range(pairs):
         direction = directions(number)
-        ahead, _ = scores(problem, xp.clip(x + reach * direction, low, high), rows)
-        behind, _ = scores(problem, xp.clip(x - reach * direction, low, high), rows)
+        pair = xp.clip(xp.stack([x + reach * direction, x - reach * direction]), low, high)
+        ahead, behind = (_values(problem, logits, rows, lead) for logits in problem.logits_of_many(pair, rows))
         with np.errstate(invalid="ignore"):
             slope = np.nan_to_num((ahead - behind) / (2 * reach * pairs), nan=0.0, posinf=0.0, neginf=0.0)
         total = total + per_sample(problem.native(slope), x) * direction

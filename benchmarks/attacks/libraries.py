@@ -69,7 +69,7 @@ def _ours(attack: str, model: object, epsilon: float) -> Call:
         return ensemble
     made = {
         "fgsm": lambda: armour.FGSM(),
-        "pgd": lambda: armour.PGD(steps=40, step_size=STEP, random_start=True),
+        "pgd": lambda: armour.PGD(steps=40, step_size=STEP, random_start=True, sharpened=False),
         "deepfool": lambda: armour.DeepFool(norm="l2"),
         "carlini-wagner": lambda: armour.make_attack("cw", "l2"),
         "brendel-bethge": lambda: armour.make_attack("brendel-bethge", "l2"),

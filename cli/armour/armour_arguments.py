@@ -1,7 +1,7 @@
 """Arguments that the armour commands share: the model, its data and bounds, and the budgets."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from inspect import isfunction
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,13 +10,15 @@ from typer.core import TyperCommand
 
 from ..failures import WrongUse
 from ..output import remark
-from ..user_code import load_named, load_samples, made_model, needed_arguments
+from ..user_code import load_arrays, load_named, load_samples, made_model, needed_arguments
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from ...armour import WrappedModel
+
+    Texts = tuple[dict[str, NDArray[np.generic]], NDArray[np.generic]]  # tokens by name, and their classes
 
 ModelArgument = Annotated[
     str,
@@ -42,7 +44,13 @@ EpsilonsOption = Annotated[
     ),
 ]
 BoundsOption = Annotated[
-    str, typer.Option("--bounds", metavar="LOW,HIGH", help="Smallest and largest value of an input; 0,1 by default.")
+    str,
+    typer.Option(
+        "--bounds",
+        metavar="LOW,HIGH",
+        help="Smallest and largest value of an input; 0,1 by default. LOW:HIGH,LOW:HIGH,... for each channel or "
+        "column, of which budgets are then shares.",
+    ),
 ]
 NameOption = Annotated[str, typer.Option("--name", help="Name of the stored run.")]
 ParentOption = Annotated[str, typer.Option("--parent", metavar="RUN", help="The training that made the model.")]
@@ -122,29 +130,51 @@ def bounds_in(words: str) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def attacked_model(target: str, bounds: str) -> "WrappedModel":
+def _box_in(words: str) -> "tuple[ArrayLike, ArrayLike]":
+    """Return the same, or lists of both ends where `LOW:HIGH` stands for each channel or column."""
+    if ":" not in words:
+        return bounds_in(words)
+    pairs = [numbers(pair.split(":"), "--bounds") for pair in words.split(",")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise WrongUse(f"--bounds expects LOW:HIGH for each channel or column, as in -2:2,0:1; got {words!r}")
+    low, high = (list(ends) for ends in zip(*pairs, strict=True))
+    return low, high
+
+
+def attacked_model(
+    target: str, bounds: str, texts: "Texts | None" = None, options: Mapping[str, Any] | None = None
+) -> "WrappedModel":
     """Load the target and wrap it, unless it is wrapped already: then its own bounds hold.
 
     A function of one argument is taken for the model itself, as a predictor of inputs; one without makes the model.
 
     Args:
         bounds: As `--bounds` names them.
+        texts: The samples where they are token ids, whose embeddings are attacked.
+        options: More arguments of `armour.wrap`: task and features.
 
     Raises:
-        WrongUse: `--bounds` contradicts those of a wrapped model.
+        WrongUse: `--bounds` contradicts those of a wrapped model, or it is to be wrapped with other options.
     """
     found = load_named(target, what="a model")
     is_predictor = isfunction(found) and len(needed_arguments(found)) == 1
-    return wrapped(found if is_predictor else made_model(found, target), bounds, target)
+    model = found if is_predictor else made_model(found, target)
+    if texts is None:
+        return wrapped(model, bounds, target, options)
+    if options:
+        raise WrongUse(f"texts are attacked at their embeddings, which take no {' or '.join(options)}")
+    return _wrapped_for_texts(model, bounds, texts)
 
 
-def wrapped(model: object, bounds: str, target: str) -> "WrappedModel":
+def wrapped(model: object, bounds: str, target: str, options: Mapping[str, Any] | None = None) -> "WrappedModel":
     """Do the same as `attacked_model` with a model that is loaded already."""
     from ...armour import WrappedModel, wrap
 
-    named = bounds_in(bounds)
+    named = _box_in(bounds)
     if not isinstance(model, WrappedModel):
-        return wrap(model, bounds=named)
+        return wrap(model, bounds=named, **(options or {}))
+    if options:
+        raise WrongUse(f"{target} is wrapped already; say what {' and '.join(options)} are in armour.wrap(...)")
     if bounds and model.feature_bounds is not None:
         raise WrongUse(f"{target} is wrapped with bounds for each feature; leave --bounds out")
     if bounds and model.bounds != named:
@@ -153,6 +183,17 @@ def wrapped(model: object, bounds: str, target: str) -> "WrappedModel":
             f"armour.wrap(..., bounds=)"
         )
     return model
+
+
+def _wrapped_for_texts(model: object, bounds: str, texts: "Texts") -> "WrappedModel":
+    """Wrap a model of token ids; a class for each of them makes the task."""
+    from ...armour import Tokens, WrappedModel, wrap_tokens
+
+    if isinstance(model, WrappedModel):
+        return wrapped(model, bounds, "the target")
+    tokens, y = texts
+    task = Tokens() if y.shape == tokens["input_ids"].shape else None
+    return wrap_tokens(model, bounds=bounds_in(bounds) if bounds else None, task=task)
 
 
 def width_of(model: "WrappedModel") -> float:
@@ -170,3 +211,24 @@ def attacked_samples(path: str, limit: int) -> "tuple[NDArray[np.generic], NDArr
         return x, y
     remark(f"the first {limit} of the {len(x)} samples in {path}")
     return x[:limit], y[:limit]
+
+
+def attacked_texts(path: str, limit: int) -> "Texts | None":
+    """Load token ids, what goes with them and classes, the first `limit` where it is above 0; None for other files.
+
+    Raises:
+        WrongUse: There are token ids without classes, or not as many of both.
+    """
+    arrays = load_arrays(path)
+    if "input_ids" not in arrays or "x" in arrays:
+        return None
+    if "y" not in arrays or any(len(array) != len(arrays["y"]) for array in arrays.values()):
+        raise WrongUse(
+            f"{path!r} has input_ids and must hold as many classes y: one for each text, or for each token; it holds "
+            f"{', '.join(f'{name} {array.shape}' for name, array in arrays.items())}"
+        )
+    count = limit if 0 < limit < len(arrays["y"]) else len(arrays["y"])
+    if count < len(arrays["y"]):
+        remark(f"the first {count} of the {len(arrays['y'])} samples in {path}")
+    y = arrays.pop("y")
+    return {name: array[:count] for name, array in arrays.items()}, y[:count]

@@ -20,10 +20,12 @@ from .armour_arguments import (
     SeedOption,
     attacked_model,
     attacked_samples,
+    attacked_texts,
     numbers,
     width_of,
 )
 from .armour_report import write_report
+from .model_options import FrozenOption, IntegerOption, ModelWords, OneHotOption, TaskOption
 from .outcome_run import progress_bar
 
 if TYPE_CHECKING:
@@ -79,6 +81,19 @@ def evaluate(
     ] = "quick",
     norm: Annotated[str, typer.Option("--norm", help="Norm of the budgets: linf, l2, l1 or l0.")] = "linf",
     bounds: BoundsOption = "",
+    task: TaskOption = "",
+    frozen: FrozenOption = _NONE,
+    integer: IntegerOption = _NONE,
+    one_hot: OneHotOption = _NONE,
+    draws: Annotated[
+        int,
+        typer.Option(
+            "--draws",
+            min=0,
+            metavar="N",
+            help="Passes that attacks average over, of a model that answers at random; 0 measures whether it does.",
+        ),
+    ] = 0,
     limit: LimitOption = 0,
     fail_under: Annotated[
         list[str],
@@ -113,10 +128,12 @@ def evaluate(
 
     budgets = numbers(epsilons, "--epsilons")
     chosen = attacks_in(attacks, cast("Norm", norm))
-    wrapped = attacked_model(model, bounds)
+    texts = attacked_texts(data, limit)
+    words = ModelWords(task, frozen, integer, one_hot)
+    wrapped = attacked_model(model, bounds, texts, words.wrapping())
     budgets = budgets or [share * width_of(wrapped) for share in _USUAL_SHARES]
     floors = floors_in(fail_under, budgets)
-    x, y = attacked_samples(data, limit)
+    x, y = texts or attacked_samples(data, limit)
     with (
         open_store(store) as opened,
         progress_bar("evaluate") as report_progress,
@@ -137,6 +154,7 @@ def evaluate(
             jobs=jobs,
             checkpoint=checkpoint or None,
             progress=report_progress,
+            draws=draws or None,
         )
     if html:
         write_report(html, found.outcomes)

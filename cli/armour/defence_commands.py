@@ -23,6 +23,8 @@ from .armour_arguments import (
 from .outcome_run import check_parent, print_outcomes, query_line, record
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -114,15 +116,15 @@ def _measure_model(
     seed: int,
 ) -> "list[Outcome]":
     from ...armour.evaluation.masking import model_signs
-    from ...armour.metrics import clever, empirical_robustness
+    from ...armour.metrics import clever, smallest_changes
     from ...armour.metrics.metric_outcomes import clever_outcome, empirical_robustness_outcome
 
-    share = empirical_robustness(model, x, y, seed=seed)  # first: it checks inputs and classes
+    changes = smallest_changes(model, x, y, seed=seed)  # first: it checks inputs and classes
     scores = clever(model, x, radius=radius, norm=norm, batches=batches, points=points, seed=seed)
     signs = model_signs(model, x, y, norm, seed=seed)
     return [
         clever_outcome(scores, norm, radius, batches=batches, points=points, seed=seed, signs=signs),
-        empirical_robustness_outcome(share, "l2", len(x), attack="deepfool", seed=seed),
+        empirical_robustness_outcome(changes, "l2", attack="deepfool", seed=seed, signs=signs),
     ]
 
 
@@ -154,12 +156,14 @@ def _line(outcome: "Outcome") -> str:
         return (
             f"clever ({outcome.norm}): the nearest other class is about {outcome.median_distance:.4g} away in the "
             f"median of {outcome.samples}, {details['least']:.4g} at least; an estimate, no certificate"
-            f"{_limits(details, outcome.epsilon)}"
+            f"{_stopped(details, outcome.epsilon)}{_doubts(details)}"
         )
     if outcome.attack == "empirical robustness":
         value = details["value"]
         share = "no sample to measure" if value is None else f"{value:.4g} of the input's length fools the model"
-        return f"empirical robustness ({outcome.norm}): {share}"
+        missing = details["without_example"]
+        left_out = f"; {missing} of {outcome.samples} have no example and are left out" if missing else ""
+        return f"empirical robustness ({outcome.norm}): {share}{left_out}{_doubts(details)}"
     if outcome.attack == "query defence":
         return query_line(outcome)
     return (
@@ -168,13 +172,15 @@ def _line(outcome: "Outcome") -> str:
     )
 
 
-def _limits(details: Any, radius: float) -> str:
-    """Return what makes the distances too small or too large to be believed."""
-    stopped = f"; {details['at_radius']} stopped at the radius {radius:g}" if details["at_radius"] else ""
-    signs = "".join(
+def _stopped(details: Any, radius: float) -> str:
+    return f"; {details['at_radius']} stopped at the radius {radius:g}" if details["at_radius"] else ""
+
+
+def _doubts(details: Any) -> str:
+    """Return the lines that say why a distance is too large to be believed."""
+    return "".join(
         f"\ndo not trust this distance ({sign['name']}): {sign['explanation']}" for sign in details["verdict"]
     )
-    return stopped + signs
 
 
 _USUAL = ["feature-squeezing,magnet-error,mahalanobis"]
@@ -273,7 +279,7 @@ def _measure_detectors(
 ) -> "list[Outcome]":
     """Return one outcome for every detector; all see the same adversarial inputs."""
     from ...armour.array_api import to_numpy
-    from ...armour.metrics import detection
+    from ...armour.metrics import detector_quality
     from ...armour.metrics.metric_outcomes import detector_outcome
 
     x, y = parts.attacked
@@ -281,7 +287,7 @@ def _measure_detectors(
     adversarial = to_numpy(found.adversarials[-1])[found.success[-1]]
     outcomes = []
     for name, alarm in alarms.items():
-        measured = detection(alarm, x, adversarial)
+        measured = detector_quality(alarm, x, adversarial)
         outcomes.append(
             detector_outcome(
                 name, measured, attack.norm, epsilon, len(adversarial), attack=attack.name, allowed=rate, seed=seed
@@ -320,6 +326,12 @@ def _detector_line(outcome: "Outcome") -> str:
     if outcome.attack.startswith("query defence"):
         return query_line(outcome)
     return (
-        f"{outcome.attack}: {details['detection_rate']:.1%} of {outcome.samples} adversarial inputs detected, "
-        f"{details['false_positive_rate']:.1%} of clean ones taken for such, AUC {details['auc']:.3f}"
+        f"{outcome.attack}: {details['detection_rate']:.1%} {_between(details['detection_interval'], '.1%')} of "
+        f"{outcome.samples} adversarial inputs detected, {details['false_positive_rate']:.1%} "
+        f"{_between(details['false_positive_interval'], '.1%')} of {details['clean']} clean ones taken for such, "
+        f"AUC {details['auc']:.3f} {_between(details['auc_interval'], '.3f')}"
     )
+
+
+def _between(ends: "Sequence[float]", form: str) -> str:
+    return f"[{ends[0]:{form}}, {ends[1]:{form}}]"

@@ -78,7 +78,28 @@ def test_certificates_are_at_most_the_exact_margin_and_crown_is_closer(seed):
             assert found["crown"][k, n] <= exact + 1e-6
             if epsilon <= 0.02:
                 assert found["crown"][k, n] >= exact - 0.25 * (1 + abs(exact))
+    assert (found["crown"] >= found["ibp"] - 1e-9).all()
     assert found["crown"].mean() > found["ibp"].mean()
+
+
+def test_the_interval_of_a_difference_is_not_the_difference_of_intervals():
+    net = tiny(1)
+    x, epsilon = np.array([[0.4, 0.6], [0.2, 0.7]]), 0.1
+    labels = net(Tensor(x.astype(np.float32))).numpy().argmax(axis=1)
+    found = certify(net, x, labels, epsilon, method="ibp").margins[0]
+    layers = [(c.weight.numpy().astype(float), c.bias.numpy().astype(float)) for c in net if isinstance(c, nn.Dense)]
+    for sample, label, margin in zip(x, labels, found, strict=True):
+        low, high = sample - epsilon, sample + epsilon
+        for weight, bias in layers[:-1]:
+            centre, radius = weight @ (low + high) / 2 + bias, abs(weight) @ (high - low) / 2
+            low, high = np.maximum(centre - radius, 0), np.maximum(centre + radius, 0)
+        weight, bias = layers[-1]
+        rows = [(weight[label] - weight[c], bias[label] - bias[c]) for c in range(3) if c != label]
+        merged = min(row @ (low + high) / 2 - abs(row) @ (high - low) / 2 + constant for row, constant in rows)
+        assert margin == pytest.approx(merged, abs=1e-5)
+        centre, radius = weight @ (low + high) / 2 + bias, abs(weight) @ (high - low) / 2
+        apart = min((centre - radius)[label] - (centre + radius)[c] for c in range(3) if c != label)
+        assert margin > apart + 1e-3
 
 
 def image_net():

@@ -169,7 +169,7 @@ def test_the_table_has_a_line_for_each_attack():
 
 def test_the_gap_to_plain_pgd_and_the_nearest_examples_are_told():
     evaluation = evaluate(model(NETWORK), X, Y, EPSILONS, attacks=["pgd", "deepfool"])
-    plain = PGD(steps=40, step_size=2.5 / 40, random_start=True)
+    plain = PGD(steps=40, step_size=2.5 / 40, random_start=True, sharpened=False)
     deep = lambda epsilon: lost(make_attack("deepfool", "linf"), epsilon)  # noqa: E731
     for epsilon in EPSILONS:
         missed = ~lost(plain, epsilon) & (lost(PGD(), epsilon) | deep(epsilon))

@@ -8,8 +8,8 @@ pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 
 from mindscope.armour import evaluate, wrap
 from mindscope.armour.evaluation.masking import model_signs
-from mindscope.armour.metrics import clever
-from mindscope.armour.metrics.metric_outcomes import clever_outcome
+from mindscope.armour.metrics import clever, smallest_changes
+from mindscope.armour.metrics.metric_outcomes import clever_outcome, empirical_robustness_outcome
 
 from benchmarks.armour.adaptive import best_accuracy
 from benchmarks.armour.cases import CASES
@@ -40,12 +40,13 @@ def test_an_honest_model_is_not_accused(name):
     ("name", "signs"),
     [
         ("logits x 0.1, mlp", set()),
+        ("logits x 0.1, robust", set()),
         ("logits x 1e-4, mlp", {"logit-scale"}),
         ("sigmoid outputs, mlp", set()),
     ],
 )
 def test_outputs_on_another_scale_get_the_same_number(name, signs):
-    assert trial(name).accuracy == pytest.approx(trial("mlp").accuracy, abs=0.02)
+    assert trial(name).accuracy == pytest.approx(trial(BY_NAME[name].base).accuracy, abs=0.02)
     assert set(trial(name).signs) == signs
 
 
@@ -110,4 +111,27 @@ def test_an_estimate_from_gradients_obeys_the_signs_and_says_where_it_stopped():
     outcome = clever_outcome(scores, "l2", 0.5, batches=3, points=5, seed=0, signs=signs)
     assert outcome.details["at_radius"] == 2
     assert "zero-gradient" in outcome.details["masking"]
+    changes = smallest_changes(masked, X[:20], Y[:20])
+    empirical = empirical_robustness_outcome(changes, "l2", attack="deepfool", seed=0, signs=signs)
+    assert "zero-gradient" in empirical.details["masking"]
+    assert empirical.details["without_example"] == np.isinf(changes).sum() > 0
     assert model_signs(wrap(BY_NAME["mlp"].make()), X[:20], Y[:20], "l2") == ()
+
+
+def test_chance_is_measured_once():
+    clean = perceptron()
+    x, y = data(clean, 30)
+    asked = []
+
+    class Asked(ClosedForm):
+        def logits(self, x):
+            asked.append(len(x))
+            return super().logits(x)
+
+    def calls(**options):
+        asked.clear()
+        evaluate(model(Asked(clean.weight, clean.bias, clean.hidden)), x, y, [0.1], attacks=["fgsm"], **options)
+        return asked.count(30)
+
+    # Without draws=1 the first answers are asked for as well: once, and three times again.
+    assert calls() == calls(draws=1) + 1

@@ -111,6 +111,22 @@ def test_a_query_budget_counts_every_row_and_ends_the_search_with_what_was_found
     assert whole <= evaluation.accuracy()[0.2] < 1
 
 
+def test_attacks_after_a_spent_query_budget_are_not_run():
+    spent = wrap(lambda x: logits(x), queries=600)
+    with MemoryStore() as store:
+        found = evaluate(spent, X, Y, [0.1, 0.2], attacks=[Square(queries=2000), "plain-noise"], store=store)
+        (run,) = store.runs()
+        stored = {(outcome.attack, outcome.epsilon): outcome for outcome in store.outcomes(run.id)}
+    assert found.accuracy("plain-noise") == {}
+    assert set(found.accuracy("square")) == set(found.accuracy()) == {0.0, 0.1}
+    assert stored["plain-noise", 0.2].details["reason"] == "the query budget was spent"
+    assert np.isnan(stored["square", 0.2].accuracy)
+    assert stored["worst-case", 0.1].details["not_run"] == ["plain-noise"]
+    (symptom,) = found.masking
+    assert "not run: plain-noise, square" in symptom.explanation
+    assert "plain-noise was not run at every epsilon: the query budget was spent" in found.table()
+
+
 def test_a_query_budget_that_cannot_be_kept_is_refused():
     with pytest.raises(InvalidInput, match="queries expects 40 rows or more for the predictions of 24 clean inputs"):
         evaluate(wrap(logits, queries=30), X, Y, [0.1])

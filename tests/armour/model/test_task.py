@@ -12,6 +12,7 @@ from mindscope.armour import (
     Regression,
     Segmentation,
     Square,
+    Tokens,
     evaluate,
     make_attack,
     wrap,
@@ -133,8 +134,10 @@ def test_a_regressor_of_scikit_learn_is_evaluated_without_gradients():
         (MultiLabel(2), OUT, LABELS.astype(np.float32) * 0),
         (Regression(0.3), OUT, np.zeros_like(OUT)),
         (Segmentation(0.7), np.random.default_rng(0).standard_normal((2, 3, 2, 4)), np.zeros((2, 8), int)),
+        (Tokens(0.7), np.random.default_rng(0).standard_normal((2, 5, 3)), np.zeros((2, 5), int)),
+        (Tokens(following=True), np.random.default_rng(0).standard_normal((2, 5, 3)), np.ones((2, 4), int)),
     ],
-    ids=["labels", "numbers", "pixels"],
+    ids=["labels", "numbers", "pixels", "tokens", "next tokens"],
 )
 def test_the_gradient_of_margins_is_that_of_finite_differences(task, outputs, y):
     weights = np.random.default_rng(1).standard_normal(task.margins(outputs, y).shape)
@@ -168,6 +171,7 @@ def test_targets_and_options_of_tasks_are_checked():
         (lambda: MultiLabel(0), "wrong of 1 or more"),
         (lambda: Regression(0.0), "a tolerance above 0"),
         (lambda: Segmentation(0.0), "kept above 0 and up to 1"),
+        (lambda: Tokens(1.5), "kept above 0 and up to 1"),
     ):
         with pytest.raises(InvalidInput, match=message):
             make()
@@ -180,3 +184,41 @@ def test_one_label_is_the_attack_on_the_logit_itself():
     weights[:, 1] = 1.0
     _, gradient = one.pullback(x, lambda values: from_numpy(weights, values))
     np.testing.assert_allclose(gradient, wrap(engine()).pullback(x, lambda values: weights)[1], atol=1e-6)
+
+
+class _Masked(nn.Cell):
+    """Rounds what it is given, or leaves it."""
+
+    def __init__(self, inner, levels):
+        super().__init__()
+        self.inner, self.levels = inner, levels
+
+    def construct(self, x):
+        return self.inner(ops.floor(x * self.levels) / self.levels + 0.0 * x if self.levels else x)
+
+
+class _Brightness(nn.Cell):
+    """Two classes for each pixel: whether the mean around it is bright."""
+
+    def construct(self, x):
+        bright = (x - 0.5).reshape(len(x), 1, 2, -1)
+        return ops.concat([-3.0 * bright, 3.0 * bright], axis=1)
+
+
+def _tasks():
+    bright = (X.reshape(len(X), 2, -1) > 0.5).astype(int)
+    return {
+        "labels": (centred(), LABELS, MultiLabel()),
+        "two labels": (centred(), LABELS, MultiLabel(2)),
+        "numbers": (centred(), OUT, Regression(0.4)),
+        "pixels": (_Brightness(), bright, Segmentation(0.7)),
+    }
+
+
+@pytest.mark.parametrize("name", _tasks())
+def test_hidden_gradients_of_a_task_are_told_and_an_honest_one_is_not_accused(name):
+    inner, y, task = _tasks()[name]
+    honest = evaluate(wrap(_Masked(inner, 0).set_train(False), task=task), X, y, [0.1], attacks=["pgd"])
+    assert honest.masking == ()
+    hidden = evaluate(wrap(_Masked(inner, 8).set_train(False), task=task), X, y, [0.1], attacks=["pgd"])
+    assert "zero-gradient" in {sign.name for sign in hidden.masking}

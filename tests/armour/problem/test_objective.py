@@ -3,7 +3,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mindscope.armour import Misclassification, Targeted
-from mindscope.armour.problem.objective import cross_entropy, logits_ratio, margin, targeted_logits_ratio
+from mindscope.armour.problem.objective import (
+    cross_entropy,
+    logits_ratio,
+    margin,
+    sharpened_cross_entropy,
+    targeted_logits_ratio,
+)
 
 OBJECTIVES = {
     "cross-entropy": cross_entropy,
@@ -37,6 +43,19 @@ def test_the_log_odds_order_inputs_as_the_cross_entropy_does(seed, classes):
     targeted = cross_entropy(logits, Targeted(labels))
     np.testing.assert_allclose(targeted[0], -value)
     np.testing.assert_allclose(targeted[1], -direction)
+
+
+def test_small_logits_have_the_direction_of_larger_ones_and_large_ones_their_own():
+    logits, criterion = np.array([[5.0, 4.0, 1.0, -3.0]]), Misclassification(np.array([0]))  # 4 leads its mean by 10/3
+    stretched = np.exp((logits[:, 1:] - 4.0) * 1.2)
+    for scale in (1.0, 0.1, 1e-4, 1e-30):
+        _, direction = sharpened_cross_entropy(scale * logits, criterion)
+        np.testing.assert_allclose(direction, [[-1.0, *(stretched / stretched.sum())[0]]], rtol=1e-9)
+    own = zip(sharpened_cross_entropy(2 * logits, criterion), cross_entropy(2 * logits, criterion), strict=True)
+    for sharpened, plain in own:
+        np.testing.assert_array_equal(sharpened, plain)
+    tied = sharpened_cross_entropy(np.zeros((1, 3)), criterion)[1]
+    np.testing.assert_array_equal(tied, [[-1.0, 0.5, 0.5]])
 
 
 def test_logits_far_apart_still_have_a_direction():

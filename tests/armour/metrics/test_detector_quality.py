@@ -5,7 +5,7 @@ import pytest
 from mindscope.armour import InvalidInput
 from mindscope.armour.attacks import Square
 from mindscope.armour.detectors import Alarm
-from mindscope.armour.metrics import ask_both, detection
+from mindscope.armour.metrics import ask_both, detector_quality
 
 from tests.armour.networks import data, linear, model
 
@@ -29,19 +29,32 @@ def column(*values):
 
 def test_the_numbers_of_a_detector_are_counted():
     clean, adversarial = column(0.1, 0.2, 0.3, 0.9), column(0.2, 0.5, 0.8)
-    found = detection(Alarm(FirstPixel(), 0.4), clean, adversarial)
+    found = detector_quality(Alarm(FirstPixel(), 0.4), clean, adversarial)
     assert (found.detection_rate, found.false_positive_rate) == (pytest.approx(2 / 3), 0.25)
     wins = [sum((a > c) + (a == c) / 2 for c in clean[:, 0]) for a in adversarial[:, 0]]
     assert found.auc == pytest.approx(sum(wins) / 12)
 
 
+def test_the_intervals_hold_the_true_rates_as_often_as_they_say():
+    generator = np.random.default_rng(0)
+    missed = np.zeros(3)
+    for _ in range(200):
+        clean, adversarial = generator.normal(0, 1, 60), generator.normal(1, 1, 40)
+        found = detector_quality(Alarm(FirstPixel(), 1.0), column(*clean), column(*adversarial))
+        ends = (found.detection_interval, found.false_positive_interval, found.auc_interval)
+        missed += [not low <= true <= high for (low, high), true in zip(ends, (0.5, 0.158655, 0.760250), strict=True)]
+    assert found.clean == 60
+    assert (missed <= 0.09 * 200).all()  # 5 %, and three deviations of 200 trials
+    assert (missed > 0).all()
+
+
 def test_scores_that_say_nothing_are_guessing():
-    assert detection(Alarm(Constant(1.0), 0.0), column(1, 2), column(3, 4, 5)).auc == 0.5
+    assert detector_quality(Alarm(Constant(1.0), 0.0), column(1, 2), column(3, 4, 5)).auc == 0.5
 
 
 def test_nothing_that_fools_is_nothing_to_detect():
     with pytest.raises(InvalidInput, match="attacks of a larger epsilon"):
-        detection(Alarm(FirstPixel(), 0.4), column(0.1), np.zeros((0, 1)))
+        detector_quality(Alarm(FirstPixel(), 0.4), column(0.1), np.zeros((0, 1)))
 
 
 @pytest.fixture
