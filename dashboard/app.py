@@ -14,6 +14,7 @@ from .components.page_parts import notice
 from .components.shell import ShellIds, navigation, shell, titled
 from .downloads import serve_downloads
 from .formatting import prose
+from .media_files import serve_media
 from .page_registry import Page, address_of
 from .pages import PAGES
 from .pages.error_pages import bad_address, unknown_page, unknown_run, unreadable_store
@@ -53,6 +54,7 @@ def create_app(store: Store, settings: Settings | None = None) -> dash.Dash:
         page.connect(app, reader)
     app.layout = shell(reader.location, _ticks(app))
     serve_downloads(server, reader)
+    serve_media(server, reader)
     serve_metrics(server, reader)
     serve_static(server)
     _answer_unknown_addresses(server, reader)

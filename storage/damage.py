@@ -8,6 +8,7 @@ from typing import Final
 
 from .errors import StoreDamaged
 from .metric_series import display_site
+from .plain_text import printable
 from .run_info import rank_words
 
 #: Most sites, and most pieces of damage, that one message names.
@@ -44,7 +45,7 @@ class Damage:
             words += f", from step {self.first}" if self.last is None else f", steps {self.first} to {self.last}"
         elif self.last is not None:
             words += f", up to step {self.last}"
-        return f"{words}: {self.reason}"
+        return printable(f"{words}: {self.reason}")
 
 
 _found: ContextVar[list[Damage] | None] = ContextVar("damage", default=None)

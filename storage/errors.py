@@ -15,12 +15,17 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Final
 
+from .plain_text import printable
+
 #: Most files that one error names.
 _MOST_NAMED = 3
 
 
 class StoreError(RuntimeError):
-    """The base of all errors of a store."""
+    """The base of all errors of a store; the message can always be printed, whatever bytes a damaged file holds."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(printable(message))
 
 
 class StoreUnavailable(StoreError):
@@ -60,6 +65,13 @@ class RunNotFound(StoreError, KeyError):
 
 class InvalidName(StoreError, ValueError):
     """A site, metric or URL that does not follow the grammar."""
+
+
+def no_attachment(run: str, digest: str) -> StoreUnavailable:
+    """Return the error that a run has no file with this digest."""
+    return StoreUnavailable(
+        f"run {run!r} has no image or sound {digest[:40]!r}; the events `media` of the run name those that it has"
+    )
 
 
 def combined_error(location: str, unreadable: Sequence[StoreDamaged | StoreTooNew]) -> StoreDamaged | StoreTooNew:

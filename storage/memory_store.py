@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .control_channel import MemoryChannel
-from .errors import RunNotFound, StoreUnavailable
+from .errors import RunNotFound, StoreUnavailable, no_attachment
 from .history.queries import (
     MatrixPart,
     MatrixQuery,
@@ -227,6 +227,15 @@ class MemoryStore:
             events = tuple(self._rank(run, rank).events)
         found = [event for _, _, event in events if kind is None or event.kind == kind]
         return tuple(found[max(len(found) - limit, 0) :])
+
+    def attachment(self, run: str, digest: str, *, rank: int | None = None) -> bytes:
+        """Return the file that an event of the rank names by its digest."""
+        with self._lock:
+            events = [event for _, _, event in self._rank(run, rank).events if event.data.get("digest") == digest]
+        found = next((event.attachment for event in reversed(events) if event.attachment is not None), None)
+        if found is None:
+            raise no_attachment(run, digest)
+        return found.file()
 
     def findings(self, run: str, *, minimum: Severity = "info", limit: int = 1000) -> tuple[Finding, ...]:
         """Return findings of all ranks by (first_step, order); muted ones left out."""

@@ -113,9 +113,9 @@ class MemoryWriter:
     def _take_back(self) -> None:
         """Remove the previewed record, if there is one."""
         if self._shown is not None:
-            at = (self._shown.step, self._shown.micro_step)
+            own = {id(event) for event in self._shown.events}
             self._rank.records.pop()
-            self._rank.events = [event for event in self._rank.events if event[:2] != at]
+            self._rank.events = [event for event in self._rank.events if id(event[2]) not in own]
             self._shown = None
 
     def _add(self, rounded: Sequence[StepRecord]) -> None:

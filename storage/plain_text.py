@@ -3,11 +3,16 @@
 import re
 from typing import Final
 
-__all__ = ["one_line", "without_escapes"]
+__all__ = ["one_line", "printable", "without_escapes"]
 
 #: Control sequences of a terminal (ECMA-48): colours and cursor movements, titles, and other two-character ones.
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+
+
+def printable(text: str) -> str:
+    r"""Return the text as terminals and JSON take it: half a surrogate pair, which damaged bytes give, as `\udcce`."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def without_escapes(text: str) -> str:

@@ -1,5 +1,6 @@
 """The identity of the process that writes a recording, and whether it still runs."""
 
+import math
 import os
 import platform
 import time
@@ -14,8 +15,10 @@ from .records import Json
 
 #: Seconds between the heartbeats of a writer that has nothing to write.
 HEARTBEAT_S = 10.0
-#: A writer on another machine counts as dead after so many seconds without a heartbeat.
+#: A writer on another machine counts as dead after so many seconds without a heartbeat: of its own clock, which may
+#: be fast or slow, or of the clock of the database, by which writer and readers go. Our choice: twelve heartbeats, six.
 SILENCE_S = 120.0
+SILENCE_OF_ONE_CLOCK_S = 60.0
 
 
 def identity() -> str:
@@ -25,13 +28,18 @@ def identity() -> str:
     )
 
 
-def is_alive(writer: str, heartbeat_at: float) -> bool:
-    """Return whether the process `writer` still runs; on another machine the time of its last heartbeat decides."""
+def is_alive(writer: str, silent_s: float, *, most_s: float = SILENCE_S) -> bool:
+    """Return whether the process `writer` still runs; on another machine its silence decides.
+
+    Args:
+        silent_s: Seconds since its last heartbeat.
+        most_s: From so many on it counts as dead.
+    """
     known = _known(writer)
     if not known:
         return False
     if known.get("machine") != _machine():
-        return time.time() - heartbeat_at < SILENCE_S
+        return silent_s < most_s
     pid = known.get("pid")
     if not isinstance(pid, int):
         return False
@@ -42,6 +50,11 @@ def is_alive(writer: str, heartbeat_at: float) -> bool:
     except PermissionError:
         pass
     return known.get("started") == started_at(pid) and not _is_zombie(pid)
+
+
+def silence_since(heartbeat_at: object) -> float:
+    """Return the seconds since a heartbeat by this machine's clock; infinity of a value that is damaged."""
+    return time.time() - heartbeat_at if isinstance(heartbeat_at, int | float) else math.inf
 
 
 def describe(writer: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from .attachments import Attachment
 from .errors import StoreError
 from .metric_series import Severity
 
@@ -99,6 +100,7 @@ class Event:
         `learners`: see docs/scalars.md
         `loss_input`: loss, domain, columns, values, min, max, row_sum_min, row_sum_max, shapes, options, target_min and
             target_max (where the loss cannot mean such targets); recorded when it changes
+        `media`: name, type, index, digest, caption, note, see docs/scalars.md; with an attachment
         `modules_changed`: sites with another module than before, or none any more; count
         `monitor_fault`: collector, error, touched (where the training was)
         `no_step`: passes, reason: so many backward passes were seen and no step
@@ -122,6 +124,9 @@ class Event:
         `tie_broken`: sites that no longer share memory
         `training_kind`: see docs/scalars.md
         `update_refused`: a reaction to a finding has prevented the optimizer's step
+
+    Args:
+        attachment: The file of the digest in `data`, on its way to the store; `Store.attachment` reads it back.
     """
 
     kind: str
@@ -129,6 +134,17 @@ class Event:
     site: str = ""
     micro_step: int = 0
     data: Mapping[str, Json] = field(default_factory=dict)
+    attachment: Attachment | None = field(default=None, compare=False, repr=False)
+
+    def fields(self) -> dict[str, Json]:
+        """Return its fields without the attachment, as JSON has them."""
+        names: dict[str, Json] = {
+            "kind": self.kind,
+            "step": self.step,
+            "site": self.site,
+            "micro_step": self.micro_step,
+        }
+        return {**names, "data": dict(self.data)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -235,6 +235,13 @@ class Store(Protocol):
     ) -> tuple[Event, ...]:
         """Return the newest events, in the order of their arrival."""
 
+    def attachment(self, run: str, digest: str, *, rank: int | None = None) -> bytes:
+        """Return the file that an event of the rank names by its digest: an image or a sound.
+
+        Raises:
+            StoreUnavailable: There is none with this digest.
+        """
+
     def findings(self, run: str, *, minimum: Severity = "info", limit: int = 1000) -> tuple[Finding, ...]:
         """Return findings of all ranks by (first_step, order); muted ones left out."""
 

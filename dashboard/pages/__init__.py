@@ -4,6 +4,7 @@
 from .runs import runs_page
 from .live_run import live_run_page
 from .scalars import scalars_page
+from .media import media_page
 from .layers import layers_page
 from .tensor import tensor_page
 from .findings import findings_page

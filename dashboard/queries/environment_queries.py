@@ -4,7 +4,6 @@ import csv
 import io
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Final
 
 import numpy as np
@@ -87,7 +86,7 @@ def archive(reader: Reader, run: Run) -> bytes:
         files.writestr("run.json", _document(run))
         files.writestr("structure.json", _document(reader.structure(run.id)))
         files.writestr("findings.json", _document(reader.findings(run.id)))
-        rows = [{"rank": rank, **asdict(event)} for rank, event in events(reader, run, _ALL)]
+        rows = [{"rank": rank, **event.fields()} for rank, event in events(reader, run, _ALL)]
         files.writestr("events.json", _document(rows))
         files.writestr("scalars.csv", _scalars(reader, run))
     return buffer.getvalue()

@@ -74,6 +74,12 @@ def numbers_in(details: Mapping[str, object], name: str) -> tuple[float, ...]:
     return tuple(number_in({"": value}, "") for value in listed)
 
 
+def texts_in(details: Mapping[str, object], name: str) -> tuple[str, ...]:
+    """Return the texts in the list of that name; a missing list is empty."""
+    values = details.get(name)
+    return tuple(str(value) for value in values) if isinstance(values, list | tuple) else ()
+
+
 def part_in(details: Mapping[str, object], name: str) -> Mapping[str, object]:
     """Return the object under that name, an empty one when there is none."""
     value = details.get(name)

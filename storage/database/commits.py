@@ -19,6 +19,7 @@ from sqlalchemy import Connection, Engine, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from ..errors import StoreUnavailable
+from ..preview import Preview
 from ..records import StepRecord
 from ..schema.connect import store_errors
 from ..schema.table_definitions import claim as claims
@@ -40,7 +41,7 @@ class Work:
         action: Writes; called again for a transaction that the server has lost.
         done: Called when it is committed.
         records: The records that it writes.
-        shown: The previewed record that is stored before it.
+        shown: What is known of a previewed record before it.
         is_kept: Whether it is done again when the server has lost it.
         is_durable: Whether its commit waits for the disk.
     """
@@ -48,7 +49,7 @@ class Work:
     action: Callable[[Connection], object]
     done: Callable[[], object] = lambda: None
     records: Sequence[StepRecord] = ()
-    shown: tuple[int, int] | None = None
+    shown: Preview = field(default_factory=Preview)
     is_kept: bool = True
     is_durable: bool = False
 

@@ -13,7 +13,15 @@ from sqlalchemy import Connection
 
 from ..control_channel import ControlChannel
 from ..damage import Damage, damage_text, gathering
-from ..errors import RunNotFound, StoreDamaged, StoreTooNew, StoreUnavailable, combined_error, combined_message
+from ..errors import (
+    RunNotFound,
+    StoreDamaged,
+    StoreTooNew,
+    StoreUnavailable,
+    combined_error,
+    combined_message,
+    no_attachment,
+)
 from ..history.queries import MatrixQuery, SeriesQuery, list_metrics, read_matrix, read_series
 from ..history.record_replay import replay
 from ..history.timeline import FIRST, LAST
@@ -21,7 +29,7 @@ from ..metric_series import Matrix, Series, Severity
 from ..records import Event, Finding, Histogram, Json, Layout, Outcome, StepRecord, report_order
 from ..renamed_names import renamed_method
 from ..run_info import FormerStructure, Run, RunKind, Structure, begun_run, find_run, first_rank, rank_words
-from ..schema.rare_rows import read_events, read_findings, read_histograms, read_outcomes
+from ..schema.rare_rows import read_attachment, read_events, read_findings, read_histograms, read_outcomes
 from ..schema.row_statements import (
     SCALAR,
     STEP,
@@ -278,6 +286,14 @@ class DatabaseStore:
         """Return the newest events, in the order of their arrival."""
         target = self._existing(run, rank)
         return tuple(self._read(target, lambda connection: read_events(connection, target.id, kind, limit)))
+
+    def attachment(self, run: str, digest: str, *, rank: int | None = None) -> bytes:
+        """Return the file that an event of the rank names by its digest."""
+        target = self._existing(run, rank)
+        found = self._read(target, lambda connection: read_attachment(connection, target.id, digest))
+        if found is None:
+            raise no_attachment(run, digest)
+        return found
 
     def findings(self, run: str, *, minimum: Severity = "info", limit: int = 1000) -> tuple[Finding, ...]:
         """Return findings of all ranks by (first_step, order); muted ones left out."""

@@ -194,7 +194,8 @@ class FolderBackend:
         for target in self.recordings(run):
             with target.read() as connection:
                 query = select(recording.c.revision).where(recording.c.id == target.id)
-                found.append((target.rank, int(connection.execute(query).scalar() or 0)))
+                revision = connection.execute(query).scalar()
+                found.append((target.rank, revision if isinstance(revision, int) else 0))  # else: damaged
         return self.note(run).revision, found
 
     def note(self, run: str) -> RunNote:
@@ -340,6 +341,11 @@ def _rank_of(text: str) -> int:
     return ALL_RANKS if text == "s" else int(text)
 
 
+def _rank_of_file(path: Path) -> int:
+    match = _FILE.fullmatch(path.name)
+    return _rank_of(match["rank"]) if match else 0
+
+
 def sync_file(path: str) -> None:
     """Wait until a file, or the entries of a folder, are on the disk."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -400,4 +406,5 @@ def _open_recording(path: Path) -> RankRecording:
     if row is None:
         engine.dispose()
         raise StoreDamaged(f"{path} holds no recording; delete it")
-    return RankRecording(row.run, row.rank, row.id, engine, str(path), partial(read_head, path))
+    rank = row.rank if isinstance(row.rank, int) else _rank_of_file(path)
+    return RankRecording(row.run, rank, row.id, engine, str(path), partial(read_head, path))

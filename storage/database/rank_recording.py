@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast, get_args
+from typing import Any, Final, cast, get_args
 
 from sqlalchemy import Connection, Engine, Row, func, insert, select
 
@@ -13,7 +13,8 @@ from ..encoding.record_codec import from_json, to_json
 from ..errors import StoreDamaged, StoreError, StoreUnavailable
 from ..history.verification import verify_recording
 from ..metric_series import SEVERITIES, Severity
-from ..process import describe, identity, is_alive, machine
+from ..plain_text import printable
+from ..process import SILENCE_OF_ONE_CLOCK_S, describe, identity, is_alive, machine, silence_since
 from ..records import Json
 from ..run_info import ALL_RANKS, Run, RunKind, RunState
 from ..schema.connect import store_errors
@@ -27,7 +28,7 @@ from ..schema.ledger import (
     recount,
     write_ledger,
 )
-from ..schema.row_statements import touch
+from ..schema.row_statements import silence, time_of_store, touch
 from ..schema.table_definitions import finding, recording
 from .run_head import Newest, check_newest
 
@@ -105,6 +106,7 @@ class RecordingSummary:
 
     Args:
         damage: Words about what of the row is not what was written; empty if all is well.
+        silent_s: Seconds since the last heartbeat, by the clock of the database; None where it has none.
     """
 
     run: Run
@@ -112,6 +114,14 @@ class RecordingSummary:
     revision: int
     findings: tuple[tuple[str, str, Severity, int], ...] = ()
     damage: str = ""
+    silent_s: float | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its writer still runs."""
+        if self.silent_s is not None:
+            return is_alive(self.writer, self.silent_s, most_s=SILENCE_OF_ONE_CLOCK_S)
+        return is_alive(self.writer, silence_since(self.run.updated_at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +142,7 @@ def summarise_recording(connection: Connection, number: int, newest: Newest | No
         newest: How much was committed at least, where that is known from elsewhere.
     """
     columns = (column for column in recording.c if column.name != "structure")
-    row = connection.execute(select(*columns).where(recording.c.id == number)).one()
+    row = connection.execute(select(*columns, silence(connection)).where(recording.c.id == number)).one()
     found = connection.execute(
         select(finding.c.rule, finding.c.site, finding.c.severity, func.count())
         .where(finding.c.recording == number)
@@ -148,7 +158,8 @@ def summarise_recording(connection: Connection, number: int, newest: Newest | No
 def summarise_runs(connection: Connection, runs: Collection[str]) -> dict[str, tuple[RecordingSummary, ...]]:
     """Return by run the summaries of all its ranks, with as many queries as for one; none of an unknown run."""
     columns = (column for column in recording.c if column.name != "structure")
-    rows = connection.execute(select(*columns).where(recording.c.run.in_(runs)).order_by(recording.c.rank)).all()
+    query = select(*columns, silence(connection)).where(recording.c.run.in_(runs)).order_by(recording.c.rank)
+    rows = connection.execute(query).all()
     counts: dict[int, list[_Counted]] = {row.id: [] for row in rows}
     for number, *counted in connection.execute(
         select(finding.c.recording, finding.c.rule, finding.c.site, finding.c.severity, func.count())
@@ -169,25 +180,42 @@ def summarise_runs(connection: Connection, runs: Collection[str]) -> dict[str, t
 
 def _summary(row: _AnyRow, found: Sequence[_Counted], damaged: Sequence[Damage]) -> RecordingSummary:
     """Return the summary of a recording from its row and the counts of its findings."""
-    words = damage_text(row.run, row.rank, list(damaged)) if damaged else ""
+    values = _sound_values(row) if damaged else row._mapping
+    words = damage_text(values["run"], values["rank"], list(damaged)) if damaged else ""
     run = Run(
-        id=row.run,
-        name=row.name,
-        state=row.state if row.state in get_args(RunState) else "crashed",
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        kind=cast("RunKind", row.kind),
-        framework=row.framework,
-        ranks=(row.rank,),
-        last_step=row.last_step,
-        parent=row.parent,
-        error=words or row.error,
-        tags=_object(row.tags),
-        config=_object(row.config),
-        host=_object(row.host),
+        id=values["run"],
+        name=values["name"],
+        state=values["state"] if values["state"] in get_args(RunState) else "crashed",
+        created_at=values["created_at"],
+        updated_at=values["updated_at"],
+        kind=cast("RunKind", values["kind"]),
+        framework=values["framework"],
+        ranks=(values["rank"],),
+        last_step=values["last_step"],
+        parent=values["parent"],
+        error=words or values["error"],
+        tags=_object(values["tags"]),
+        config=_object(values["config"]),
+        host=_object(values["host"]),
     )
     counts = tuple((rule, site, cast("Severity", severity), count) for rule, site, severity, count in found)
-    return RecordingSummary(run, row.writer, row.revision, counts, words)
+    return RecordingSummary(run, values["writer"], values["revision"], counts, words, values["silent_s"])
+
+
+#: What stands for a value that damage made another type of, by the type of its column.
+_UNREADABLE: Final[Mapping[type, Any]] = {str: "", int: 0, float: 0.0}
+
+
+def _sound_values(row: _AnyRow) -> dict[str, Any]:
+    """Return the values of a damaged row, each of the type of its column, so that they can be counted and printed."""
+    silent_s = row.silent_s
+    values: dict[str, Any] = {"silent_s": silent_s if isinstance(silent_s, int | float) else None}
+    for column in recording.c:
+        value, kind = row._mapping.get(column.name), column.type.python_type
+        is_sound = isinstance(value, (int, float) if kind is float else kind) or (value is None and column.nullable)
+        sound = value if is_sound else _UNREADABLE.get(kind)
+        values[column.name] = printable(sound) if isinstance(sound, str) else sound
+    return values
 
 
 def _object(text: str) -> dict[str, Json]:
@@ -247,7 +275,7 @@ def merge_summaries(summaries: Iterable[RecordingSummary], note: RunNote) -> Run
 
 def _state(summary: RecordingSummary) -> RunState:
     state = summary.run.state
-    return "crashed" if state == "running" and not is_alive(summary.writer, summary.run.updated_at) else state
+    return "crashed" if state == "running" and not summary.is_alive else state
 
 
 def claim(
@@ -265,16 +293,16 @@ def claim(
     """
     writer = identity() if feeding is None else feeding.process
     ours = (recording.c.run == run.id) & (recording.c.rank == rank)
-    query = select(recording.c.id, recording.c.state, recording.c.writer, recording.c.updated_at).where(ours)
-    if (row := connection.execute(query).one_or_none()) is not None:
+    if (row := connection.execute(select(recording.c.id).where(ours)).one_or_none()) is not None:
+        known = summarise_recording(connection, row.id)
         ledger = read_ledger(connection, row.id)
         feed = None if ledger is None else ledger.feed
         if feeding is not None and feed is not None and feed.has(feeding.writer, feeding.number):
             raise MessageStored
-        is_taken_over = feeding is not None and (row.writer == feeding.process or (feed is not None and feed.holder))
-        if row.state == "running" and not is_taken_over and is_alive(row.writer, row.updated_at):
+        is_taken_over = feeding is not None and (known.writer == feeding.process or (feed is not None and feed.holder))
+        if known.run.state == "running" and not is_taken_over and known.is_alive:
             raise StoreUnavailable(
-                f"rank {rank} of run {run.id!r} in {location} is being written by {describe(row.writer)}; "
+                f"rank {rank} of run {run.id!r} in {location} is being written by {describe(known.writer)}; "
                 f"one rank has one writer: wait for it, or begin another run"
             )
         touch(connection, row.id, state="running", error="", writer=writer)
@@ -290,7 +318,7 @@ def claim(
         "state": "running",
         "error": "",
         "created_at": run.created_at,
-        "updated_at": run.updated_at,
+        "updated_at": time_of_store(connection),
         "last_step": -1,
         "revision": 0,
         "writer": writer,

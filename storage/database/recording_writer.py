@@ -23,13 +23,14 @@ from ..history.block_stacks import BlockStack, ScalarStreams, pack, stack_blocks
 from ..history.compaction import Compactor, Retention, take_apart
 from ..history.hot_records import RecordTimes, count_hot, hot_rows, read_newest
 from ..history.timeline import count_archived
+from ..preview import Preview
 from ..process import HEARTBEAT_S
 from ..records import Event, Finding, Layout, Outcome, StepRecord, check_earlier, check_order
 from ..run_info import Run, RunState, Structure
 from ..schema.compiled_statements import insert_rows
 from ..schema.connect import store_errors
 from ..schema.ledger import STRUCTURE, Feed, count_rows, read_ledger, recount, write_ledger
-from ..schema.rare_rows import event_row, histogram_row, outcome_row, write_findings
+from ..schema.rare_rows import attachment_row, event_row, histogram_row, outcome_row, write_findings
 from ..schema.row_statements import (
     EARLIER,
     STEP_LAYOUT,
@@ -40,7 +41,7 @@ from ..schema.row_statements import (
     seal_structure,
     touch,
 )
-from ..schema.table_definitions import event, histogram, hot, outcome, stream
+from ..schema.table_definitions import attachment, event, histogram, hot, outcome, stream
 from ..store import MissingRecords
 from .commits import Commits, Work
 from .rank_recording import RankRecording
@@ -117,7 +118,7 @@ class RecordingWriter:
         self._earlier_scalars = ScalarStreams(self._streams, EARLIER)
         self._by_identity: dict[int, tuple[Layout, int]] = {}
         self._last = self._joined_last = (run.last_step, newest[1] if newest else 0)
-        self._shown: tuple[int, int] | None = None  # the previewed record, which is not final
+        self._shown = Preview()
         self._upkeep = Compactor(target.id, hot_records, retention)
 
     @property
@@ -186,7 +187,7 @@ class RecordingWriter:
 
         def added() -> None:
             self._last, self._joined_last = last, joined_last
-            self._shown = None if records else self._shown
+            self._shown = self._shown.replaced(last) if records else self._shown
             self._upkeep.grow(counts)
 
         self._commit(Work(add, added, records), growing=bool(records or earlier))
@@ -206,7 +207,7 @@ class RecordingWriter:
             self._touch(connection, last_step=shown[0])
 
         def is_shown() -> None:
-            self._shown = shown
+            self._shown = self._shown.of(shown)
 
         self._commit(Work(show, is_shown), growing=True)
 
@@ -214,12 +215,13 @@ class RecordingWriter:
         """Add events that belong to no record."""
 
         def add(connection: Connection) -> None:
-            rows = [event_row(self._target.id, added, added.step, added.micro_step) for added in events]
-            insert_rows(connection, event, rows)
-            self._ledger.count("events", len(rows))
+            self._add_events(connection, _placed(events))
             self._touch(connection)
 
-        self._commit(Work(add))
+        def added() -> None:
+            self._shown = self._shown.add(events, self._last)
+
+        self._commit(Work(add, added))
 
     def write_outcomes(self, outcomes: Sequence[Outcome]) -> None:
         """Add outcomes in one transaction; one of the same attack, norm and epsilon replaces the earlier."""
@@ -357,8 +359,9 @@ class RecordingWriter:
 
     def _take_back(self, connection: Connection) -> None:
         """Remove the previewed record, if there is one."""
-        if self._shown is not None:
-            remove_record(connection, self._target.id, *self._shown, self._ledger)
+        if self._shown.at is not None:
+            remove_record(connection, self._target.id, *self._shown.at, self._ledger)
+            self._add_events(connection, _placed(self._shown.staying()))
 
     def _stacks(self, records: Sequence[StepRecord]) -> Iterator[BlockStack]:
         return chain(stack_steps(records), stack_blocks(records), self._scalars.stack(records))
@@ -388,13 +391,21 @@ class RecordingWriter:
             for record in records
             for added in record.histograms
         ]
-        events = [
-            event_row(number, added, record.step, record.micro_step) for record in records for added in record.events
-        ]
         self._ledger.count("histograms", len(shapes))
-        self._ledger.count("events", len(events))
         insert_rows(connection, histogram, shapes)
-        insert_rows(connection, event, events)
+        self._add_events(
+            connection, [(record.step, record.micro_step, added) for record in records for added in record.events]
+        )
+
+    def _add_events(self, connection: Connection, events: Sequence[tuple[int, int, Event]]) -> None:
+        """Add events, each with its step and micro-step, and their attachments."""
+        number = self._target.id
+        rows = [event_row(number, added, step, micro_step) for step, micro_step, added in events]
+        files = [attachment_row(number, added, *at) for *at, added in events if added.attachment is not None]
+        self._ledger.count("events", len(rows))
+        self._ledger.count("attachments", len(files))
+        insert_rows(connection, event, rows)
+        insert_rows(connection, attachment, files)
 
     def _write_findings(self, connection: Connection, findings: Sequence[Finding]) -> None:
         if findings:
@@ -423,3 +434,7 @@ class RecordingWriter:
     def _touch(self, connection: Connection, **values: object) -> None:
         self._last_heartbeat = time.monotonic()
         touch(connection, self._target.id, **values)
+
+
+def _placed(events: Iterable[Event]) -> list[tuple[int, int, Event]]:
+    return [(event.step, event.micro_step, event) for event in events]

@@ -18,8 +18,14 @@ def to_json(value: object) -> str:
 
 
 def from_json(text: str) -> dict[str, Json]:
-    """Return the object that `to_json` was given."""
-    loaded: dict[str, Json] = json.loads(text)
+    """Return the object that `to_json` was given.
+
+    Raises:
+        ValueError: The text is damaged: no JSON, or no object.
+    """
+    loaded = json.loads(text)
+    if not isinstance(loaded, dict):
+        raise ValueError(f"a JSON object was expected, and {text[:40]!r} came")  # noqa: TRY004 - as JSON's own errors
     return loaded
 
 
@@ -116,7 +122,7 @@ def read_outcome(text: str) -> Outcome:
 
 def event_text(event: Event) -> str:
     """Return an event as JSON; `read_event` gives it back."""
-    return to_json(asdict(event))
+    return to_json(event.fields())
 
 
 def read_event(text: str) -> Event:

@@ -6,7 +6,14 @@ from ..damage import Damage, note_damage
 from ..errors import StoreDamaged
 from ..metric_series import SEVERITIES
 from ..schema.ledger import check_row, read_ledger
-from ..schema.rare_rows import events_between, histograms_between, read_events, read_findings, read_outcomes
+from ..schema.rare_rows import (
+    check_attachments,
+    events_between,
+    histograms_between,
+    read_events,
+    read_findings,
+    read_outcomes,
+)
 from ..schema.row_statements import StoredStream, read_former, read_streams, stored_structure
 from ..schema.table_definitions import chunk
 from .archive_chunks import CHUNK_COLUMNS, LENGTH, chunk_content, read_archived
@@ -32,6 +39,7 @@ def verify_recording(connection: Connection, number: int) -> None:
         pass
     for _ in histograms_between(connection, number, FIRST, LAST):
         pass
+    check_attachments(connection, number)
     for stored in read_streams(connection, number):
         _verify_stream(connection, stored)
 
@@ -54,6 +62,9 @@ def _verify_stream(connection: Connection, stored: StoredStream) -> None:
         read_archived(connection, stored, columns, slice(None), begin, min(begin + _AT_ONCE, end))
     tiers = select(chunk.c.tier).where(chunk.c.stream == stored.id, chunk.c.tier > 1).distinct()
     for tier in connection.execute(tiers).scalars().all():
+        if not isinstance(tier, int):
+            note_damage(Damage(stored.layout.subject, f"buckets of {tier!r} records", stored.layout.sites))
+            continue
         query = select(*CHUNK_COLUMNS).where(chunk.c.stream == stored.id, chunk.c.tier == tier)
         for row in connection.execute(query):
             try:

@@ -24,6 +24,7 @@ from ..schema.ledger import RARE, ROW_COLUMNS, row_checksum
 from ..schema.rare_rows import check_rare_row
 from ..schema.table_definitions import (
     account,
+    attachment,
     chunk,
     event,
     finding,
@@ -134,5 +135,5 @@ _CHECKS: Final[dict[str, Callable[[Any], object]]] = {  # Any: a row, its column
     span.name: lambda row: read_span(row.stream, row),
     chunk.name: lambda row: chunk_content(row.stream, row.tier, row),
     hot.name: check_hot_row,
-    **{table.name: partial(check_rare_row, table) for table in (event, finding, histogram, outcome)},
+    **{table.name: partial(check_rare_row, table) for table in (event, attachment, finding, histogram, outcome)},
 }

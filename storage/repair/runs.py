@@ -24,7 +24,7 @@ from ..database.run_head import read_head
 from ..errors import StoreDamaged, StoreError, StoreUnavailable
 from ..history.hot_records import count_hot
 from ..history.timeline import count_archived
-from ..process import describe, is_alive
+from ..process import describe, is_alive, silence_since
 from ..schema.connect import file_reader, file_writer, store_errors
 from ..schema.ledger import read_ledger, recount, write_ledger
 from ..schema.table_definitions import meta, recorded, recording, stream, upgrade
@@ -133,7 +133,7 @@ def _refuse_live(path: Path) -> None:
     """Refuse a file whose writer still runs, as far as its row can be read."""
     with suppress(sqlite3.DatabaseError), closing(open_to_read(path)) as connection:
         row = connection.execute("SELECT state, writer, updated_at FROM recording").fetchone()
-        if row is not None and row[0] == "running" and is_alive(row[1], row[2]):
+        if row is not None and row[0] == "running" and is_alive(row[1], silence_since(row[2])):
             raise StoreUnavailable(f"{path} is being written by {describe(row[1])}; repair it when that has ended")
 
 

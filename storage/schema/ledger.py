@@ -16,11 +16,12 @@ from ..damage import Damage, note_damage
 from ..encoding.checksums import ChecksumDiffers, Place, checksum, seal_text, unseal_text
 from ..metric_series import SEVERITIES
 from .compiled_statements import run_statement
-from .table_definitions import account, event, finding, former, histogram, outcome, recording
+from .table_definitions import account, attachment, event, finding, former, histogram, outcome, recording
 
 #: The tables with a row per observation that is rare, which are counted.
 RARE: Final = {
     "events": event,
+    "attachments": attachment,
     "histograms": histogram,
     "findings": finding,
     "outcomes": outcome,

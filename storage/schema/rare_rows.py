@@ -1,4 +1,4 @@
-"""Rows of findings, events, histograms and outcomes: made sealed, read unsealed, and counted.
+"""Rows of findings, events with their attachments, histograms and outcomes: made sealed, read unsealed, and counted.
 
 A row that cannot be read is noted as damage and left out.
 """
@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
-from sqlalchemy import Connection, Row, Select, Table, and_, func, select
+from sqlalchemy import Connection, Row, Select, Table, and_, func, inspect, select
 
 from ..damage import Damage, note_damage
-from ..encoding.checksums import seal, seal_text, unseal_frame, unseal_text
+from ..encoding.checksums import seal, seal_text, unseal, unseal_frame, unseal_text
 from ..encoding.record_codec import (
     event_text,
     finding_text,
@@ -26,9 +26,9 @@ from ..metric_series import SEVERITIES, Severity
 from ..records import Event, Finding, Histogram, Outcome
 from .ledger import check_count, read_ledger, recount, write_ledger
 from .row_statements import mark_changed, replace_rows
-from .table_definitions import event, finding, histogram, outcome
+from .table_definitions import attachment, event, finding, histogram, outcome
 
-_AnyRow = Row[*tuple[Any, ...]]  # Any: all columns of one of the four tables
+_AnyRow = Row[*tuple[Any, ...]]  # Any: all columns of one of these tables
 _Read = TypeVar("_Read")
 
 
@@ -61,6 +61,14 @@ def event_row(number: int, added: Event, step: int, micro_step: int) -> dict[str
     place = number, int(step), int(micro_step), added.kind
     key = dict(zip(("recording", "step", "micro_step", "kind"), place, strict=True))
     return {**key, "data": seal_text(event_text(added), *place)}
+
+
+def attachment_row(number: int, added: Event, step: int, micro_step: int) -> dict[str, Any]:  # Any: as above
+    """Return the row of the attachment of an event that has one."""
+    assert added.attachment is not None
+    place = number, int(step), int(micro_step), str(added.data["digest"])
+    key = dict(zip(("recording", "step", "micro_step", "digest"), place, strict=True))
+    return {**key, "data": seal(added.attachment.file(), *place)}
 
 
 def histogram_row(number: int, added: Histogram, step: int, micro_step: int) -> dict[str, Any]:  # Any: as above
@@ -139,6 +147,25 @@ def read_histograms(
     return _intact(connection, full, lambda row: (row.step, _histogram(row)), "a histogram", _step)
 
 
+def read_attachment(connection: Connection, number: int, digest: str) -> bytes | None:
+    """Return the newest attachment of recording `number` with that digest; None if there is none, or it is damaged."""
+    if not inspect(connection).has_table(attachment.name):
+        return None
+    ours = attachment.c.recording == number, attachment.c.digest == digest
+    query = select(attachment).where(*ours).order_by(attachment.c.id.desc()).limit(1)
+    return next(iter(_intact(connection, query, _attachment, f"attachment {digest}", _step)), None)
+
+
+def check_attachments(connection: Connection, number: int) -> None:
+    """Read every attachment of recording `number`, one at a time, and note those that are damaged or missing."""
+    if not inspect(connection).has_table(attachment.name):
+        return
+    check_count(connection, number, "attachments")
+    for key in connection.execute(select(attachment.c.id).where(attachment.c.recording == number)).scalars().all():
+        query = select(attachment).where(attachment.c.id == key)
+        _intact(connection, query, _attachment, "an attachment", _step)
+
+
 def read_outcomes(connection: Connection, number: int, limit: int) -> list[Outcome]:
     """Return the outcomes of recording `number`."""
     query = select(outcome).where(outcome.c.recording == number).order_by(outcome.c.id).limit(limit)
@@ -148,7 +175,7 @@ def read_outcomes(connection: Connection, number: int, limit: int) -> list[Outco
 
 def _intact(
     connection: Connection,
-    query: Select[*tuple[Any, ...]],  # Any: the columns of one of the four tables
+    query: Select[*tuple[Any, ...]],  # Any: the columns of one of these tables
     read: Callable[[_AnyRow], _Read],
     what: str,
     step: Callable[[_AnyRow], int | None],
@@ -164,7 +191,7 @@ def _intact(
 
 
 def check_rare_row(table: Table, row: _AnyRow) -> None:
-    """Raise `StoreDamaged`, or another error of reading, if a row of one of the four tables is not what was written."""
+    """Raise `StoreDamaged`, or another error of reading, if a row of one of these tables is not what was written."""
     _READS[table.name](row)
 
 
@@ -185,6 +212,10 @@ def _histogram(row: _AnyRow) -> Histogram:
     return read_histogram(row.site, row.subject, row.call, unseal_frame(row.data, *place))
 
 
+def _attachment(row: _AnyRow) -> bytes:
+    return unseal(row.data, row.recording, row.step, row.micro_step, row.digest)
+
+
 def _outcome(row: _AnyRow) -> Outcome:
     return read_outcome(unseal_text(row.data, row.recording, row.attack, row.norm, row.epsilon))
 
@@ -192,6 +223,7 @@ def _outcome(row: _AnyRow) -> Outcome:
 _READS: Final[dict[str, Callable[[_AnyRow], object]]] = {
     finding.name: _finding,
     event.name: _event,
+    attachment.name: _attachment,
     histogram.name: _histogram,
     outcome.name: _outcome,
 }

@@ -7,16 +7,21 @@ from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
-    BindParameter,
+    ColumnElement,
     Connection,
+    Double,
     Table,
     Update,
     and_,
     bindparam,
     case,
+    cast,
     delete,
+    extract,
+    func,
     insert,
     inspect,
+    null,
     select,
     update,
 )
@@ -31,12 +36,27 @@ from .compiled_statements import run_statement
 from .ledger import RARE, STRUCTURE, Ledger, check_count, read_ledger
 from .table_definitions import former, hot, recording, stream
 
+#: Unix seconds by the clock of a database server, which the hosts that write and read it share.
+SERVER_TIME = cast(extract("epoch", func.clock_timestamp()), Double)
+
+
+def time_of_store(connection: Connection) -> object:
+    """Return the time now by the clock of a store, as a value of a column."""
+    return SERVER_TIME if connection.dialect.name == "postgresql" else time.time()
+
+
+def silence(connection: Connection) -> ColumnElement[Any]:  # Any: float or None
+    """Return the column of the seconds since the last heartbeat of a recording; NULL where no server's clock tells."""
+    is_server = connection.dialect.name == "postgresql"
+    return (SERVER_TIME - recording.c.updated_at if is_server else null()).label("silent_s")
+
 
 def touch(connection: Connection, number: int, **values: object) -> None:
     """Mark recording `number` as changed now by its writer, which is its heartbeat, and set values of its row."""
-    changed = {"updated_at": time.time(), **values}
+    is_server = connection.dialect.name == "postgresql"
+    changed = values if is_server else {"updated_at": time.time(), **values}
     new = {f"new_{name}": value for name, value in changed.items()}
-    run_statement(connection, _touching(tuple(changed)), {"of": number, **new})
+    run_statement(connection, _touching(tuple(changed), is_server=is_server), {"of": number, **new})
 
 
 def mark_changed(connection: Connection, number: int) -> None:
@@ -45,13 +65,15 @@ def mark_changed(connection: Connection, number: int) -> None:
 
 
 @lru_cache(maxsize=16)  # building a statement takes SQLAlchemy longer than running it
-def _touching(names: tuple[str, ...]) -> Update:
-    new: dict[str, BindParameter[Any]] = {name: bindparam(f"new_{name}") for name in names}  # Any: of any column
+def _touching(names: tuple[str, ...], *, is_server: bool = False) -> Update:
+    new: dict[str, Any] = {name: bindparam(f"new_{name}") for name in names}  # Any: of any column
+    if is_server:
+        new["updated_at"] = SERVER_TIME
     return update(recording).where(recording.c.id == bindparam("of")).values(revision=recording.c.revision + 1, **new)
 
 
 def remove_record(connection: Connection, number: int, step: int, micro_step: int, ledger: Ledger) -> None:
-    """Remove a record, its histograms and its events from recording `number`; it must not share rows with others.
+    """Remove a record, its histograms, events and attachments from recording `number`; it must share no rows.
 
     Args:
         ledger: Counts them no longer.
@@ -60,7 +82,7 @@ def remove_record(connection: Connection, number: int, step: int, micro_step: in
     ours = and_(streams, hot.c.step == step, hot.c.micro_step == micro_step)
     ledger.grow(dict.fromkeys(connection.execute(select(hot.c.stream).where(ours)).scalars(), -1))
     connection.execute(delete(hot).where(ours))
-    for name in ("histograms", "events"):
+    for name in ("histograms", "events", "attachments"):
         table = RARE[name]
         same = and_(table.c.recording == number, table.c.step == step, table.c.micro_step == micro_step)
         ledger.count(name, -connection.execute(delete(table).where(same)).rowcount)

@@ -169,6 +169,20 @@ event = Table(
     Index("event_step", "recording", "step"),
 )
 
+#: The files that events name by their digest: images and sounds.
+attachment = Table(
+    "attachment",
+    recorded,
+    Column("id", _Id, primary_key=True),
+    _owner("recording"),
+    Column("step", BigInteger, nullable=False),
+    Column("micro_step", Integer, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Index("attachment_digest", "recording", "digest"),
+    Index("attachment_step", "recording", "step"),
+)
+
 finding = Table(
     "finding",
     recorded,
@@ -252,7 +266,7 @@ claim = Table(
 )
 
 #: PostgreSQL would compress packed data again; EXTERNAL tells it not to.
-PACKED = (("hot", "data"), ("chunk", "data"), ("span", "data"), ("histogram", "data"))
+PACKED = (("hot", "data"), ("chunk", "data"), ("span", "data"), ("histogram", "data"), ("attachment", "data"))
 
 
 def _first_tables(connection: Connection) -> None:
@@ -274,12 +288,18 @@ def _ledgers(connection: Connection) -> None:
     account.create(connection, checkfirst=True)
 
 
+def _attachments(connection: Connection) -> None:
+    """Version 5: images and sounds."""
+    attachment.create(connection, checkfirst=True)
+
+
 #: Step `n` (from 1) leads to schema version `n`.
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _first_tables,
     _rows_of_several,
     _former_structures,
     _ledgers,
+    _attachments,
 )
 SCHEMA_VERSION = len(MIGRATIONS)
 

@@ -10,6 +10,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ _BATCH, _MOST_HELD, _FETCHED_KB = 256, 2048, 32 << 10
 #: Seconds of silence after which the broker gives a collector's partitions to others.
 _GONE_S: Final = 6.0
 _OPTIONS: Final = ("partitions", "replicas")
+#: Why an offset is refused while the group shares its partitions anew.
+_REBALANCING: Final = (KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID)
 
 
 class KafkaTransport:
@@ -178,18 +181,22 @@ os.register_at_fork(after_in_child=_abandon)
 
 @dataclass(slots=True)
 class _Outstanding:
-    """Offsets of a partition that were delivered, in their order, and those of them that are stored."""
+    """Offsets of a partition that were delivered, in their order, and those of them that are stored.
+
+    Attributes:
+        due: The offset behind all that is stored without a gap, until it is committed.
+    """
 
     delivered: deque[int] = field(default_factory=deque)
     stored: set[int] = field(default_factory=set)
+    due: int | None = None
 
-    def next_offset(self) -> int | None:
-        """Return the offset behind all that is stored without a gap; None if it is as before."""
-        offset = None
+    def advance(self) -> None:
+        """Let `due` be behind all that is stored without a gap."""
         while self.delivered and self.delivered[0] in self.stored:
             offset = self.delivered.popleft()
             self.stored.discard(offset)
-        return None if offset is None else offset + 1
+            self.due = offset + 1
 
 
 class KafkaSubscription(Closing):
@@ -223,6 +230,8 @@ class KafkaSubscription(Closing):
             elif self._is_paused:
                 self._consumer.resume(self._consumer.assignment())
             self._is_paused = held > _MOST_HELD
+            with suppress(KafkaException):  # it stays due; what has arrived is read all the same
+                self._commit()
             first = self._consumer.poll(timeout_s)
             if first is not None:
                 self._take(first)
@@ -236,11 +245,10 @@ class KafkaSubscription(Closing):
             known = self._outstanding.get(delivery.partition)
             if known is not None and isinstance(delivery.receipt, int):
                 known.stored.add(delivery.receipt)
-        offsets = {number: known.next_offset() for number, known in self._outstanding.items()}
-        ready = [TopicPartition(self._topic, number, at) for number, at in offsets.items() if at is not None]
-        if ready:
-            with asked_of(str(self._address), _FAILURES):
-                self._consumer.commit(offsets=ready, asynchronous=False)
+        for known in self._outstanding.values():
+            known.advance()
+        with asked_of(str(self._address), _FAILURES):
+            self._commit()
 
     def take_revoked(self) -> frozenset[int]:
         """Return the partitions that were revoked since the last call."""
@@ -262,6 +270,25 @@ class KafkaSubscription(Closing):
         """Leave the group."""
         self._consumer.close()
         _clients.remove(self._consumer)
+
+    def _commit(self) -> None:
+        """Commit what is due; what is refused stays due, until it is taken or its partition is revoked."""
+        due = [
+            (known, TopicPartition(self._topic, number, known.due))
+            for number, known in self._outstanding.items()
+            if known.due is not None
+        ]
+        if not due:
+            return
+        try:
+            self._consumer.commit(offsets=[place for _, place in due], asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() in _REBALANCING:  # ended by the next poll, after which this may be another's
+                _log.debug("%s: %s", self._address, error)
+                return
+            raise
+        for known, _ in due:
+            known.due = None
 
     def _take(self, message: Message) -> None:
         error = message.error()

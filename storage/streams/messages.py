@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 import xxhash
 
+from ..attachments import Attachment
 from ..encoding.block_packing import PackedBlocks, pack_alike, unpack_columns
 from ..encoding.checksums import seal, unseal
 from ..encoding.codec import compress, decompress
@@ -232,7 +233,7 @@ def _content(content: Content, blobs: list[bytes]) -> object:
         case Written():
             return _written(content, blobs)
         case Noted(events):
-            return [asdict(event) for event in events]
+            return [_event_row(event, blobs) for event in events]
         case Attacked(outcomes):
             return [asdict(outcome) for outcome in outcomes]
         case _:
@@ -259,7 +260,7 @@ def _written(content: Written, blobs: list[bytes]) -> dict[str, object]:
             {name: float(value) for name, value in record.scalars.items()},
             [known(block) for block in record.blocks if not is_empty(block)],
             [[shape.site, shape.subject, shape.call] for shape in record.histograms],
-            [asdict(event) for event in record.events],
+            [_event_row(event, shapes) for event in record.events],
         ]
 
     rows = [row(record) for record in content.records]
@@ -271,6 +272,18 @@ def _written(content: Written, blobs: list[bytes]) -> dict[str, object]:
     findings = [asdict(finding) for finding in content.findings]
     lengths = [few.lengths.tolist() for few in packed]
     return {"records": rows, "earlier": earlier, "findings": findings, "blocks": lengths}
+
+
+def _event_row(event: Event, blobs: list[bytes]) -> dict[str, object]:
+    """Return the fields of an event; append its attachment, if it has one, to `blobs`."""
+    if event.attachment is None:
+        return {**event.fields()}
+    blobs.append(event.attachment.file())
+    return {**event.fields(), "attachment": True}
+
+
+def _read_event(row: dict[str, Any], blobs: Iterator[bytes]) -> Event:  # Any: parsed JSON
+    return Event(**{**row, "attachment": Attachment(next(blobs))}) if row.get("attachment") else Event(**row)
 
 
 #: Layouts of which the bytes are known; a training has some ten.
@@ -306,7 +319,7 @@ def _read_written(raw: Any, blobs: Iterator[bytes]) -> Written:  # Any: parsed J
             blocks=tuple(next(blocks[place]) for place in places),
             scalars=scalars,
             histograms=tuple(read_histogram(site, subject, call, next(blobs)) for site, subject, call in shapes),
-            events=tuple(Event(**event) for event in events),
+            events=tuple(_read_event(event, blobs) for event in events),
         )
 
     return Written(
@@ -335,7 +348,7 @@ _READERS: Final[dict[str, Any]] = {
     "Begun": lambda raw, _: Begun(_read_run(raw)),
     "Structure": lambda _, blobs: read_structure(next(blobs)),
     "Written": _read_written,
-    "Noted": lambda raw, _: Noted(tuple(Event(**row) for row in raw)),
+    "Noted": lambda raw, blobs: Noted(tuple(_read_event(row, blobs) for row in raw)),
     "Attacked": lambda raw, _: Attacked(tuple(Outcome(**row) for row in raw)),
     "Alive": lambda _, __: Alive(),
     "Said": lambda raw, _: Said(**raw),

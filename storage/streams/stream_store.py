@@ -166,6 +166,10 @@ class StreamStore(Closing):
         """Refuse."""
         self._refuse()
 
+    def attachment(self, run: str, digest: str, *, rank: int | None = None) -> bytes:
+        """Refuse."""
+        self._refuse()
+
     def findings(self, run: str, *, minimum: Severity = "info", limit: int = 1000) -> tuple[Finding, ...]:
         """Refuse."""
         self._refuse()

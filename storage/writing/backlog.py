@@ -58,6 +58,7 @@ def item_bytes(item: StepRecord | Structure) -> int:
         + sum(histogram.edges.nbytes + histogram.counts.nbytes for histogram in item.histograms)
         + _SCALAR_BYTES * len(item.scalars)
         + _EVENT_BYTES * len(item.events)
+        + sum(event.attachment.nbytes for event in item.events if event.attachment is not None)
         + (0 if item.beside is None else item_bytes(item.beside))
     )
 

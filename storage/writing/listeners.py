@@ -84,9 +84,11 @@ class Listeners:
         """Return the record as listeners see it, rounded as it would be stored."""
         if self._flight_buffer is not None and record.beside is not None:
             try:
-                return round_record(self._flight_buffer.show(record))
+                record = round_record(self._flight_buffer.show(record))
             except Exception as error:  # noqa: BLE001  as above
                 self._drop_flight_buffer(record.step, error)
+        if any(event.attachment is not None for event in record.events):  # what a listener keeps stays small
+            return replace(record, events=tuple([replace(event, attachment=None) for event in record.events]))
         return record
 
     def _call(self, step: int, call: Callable[[Listener], object]) -> None:

@@ -4,7 +4,7 @@ import os
 import random
 import shutil
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +48,28 @@ def change(folder: Path, statement: str) -> None:
 
 #: What a damaged header of a row makes of a column: nothing, bytes, text that is no UTF-8, other text, numbers.
 OTHERS = ("NULL", "X'CE41'", "CAST(X'CE41' AS TEXT)", "'abc'", "7", "-3.5")
+#: What once raised another error than `StoreDamaged`: a writer's identity that is JSON, and no object.
+ONCE_WRONG = ("recording", "writer", "7")
+
+
+def columns_of(sample: Path) -> tuple[str, list[tuple[str, str]]]:
+    """The file of a store, and its columns, of which none refuses NULL any more."""
+    file = next(sample.glob("*.rank0.db")).name
+    with closing(sqlite3.connect(sample / file)) as connection, connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        columns = [(table, row[1]) for table in tables for row in connection.execute(f"PRAGMA table_info({table})")]
+        connection.execute("PRAGMA writable_schema = 1")
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '') WHERE type = 'table'")
+    return file, columns
+
+
+def set_newest(file: Path, table: str, column: str, value: str) -> None:
+    connection = sqlite3.connect(file)
+    newest = f"(SELECT max(rowid) FROM {table})"
+    with suppress(sqlite3.IntegrityError), connection:
+        connection.execute(f'UPDATE {table} SET "{column}" = {value} WHERE rowid = {newest}')
+    connection.close()
 
 
 @pytest.mark.parametrize("kind", ["closed", "killed", "tensors"])
@@ -55,24 +77,35 @@ def test_a_column_of_another_type_is_damage_as_any_other(tmp_path: Path, kind: s
     sample = next(one for one in write_samples(tmp_path) if one.name == kind)
     (sample / "digests.json").write_text("[]")
     truth, _, _ = read_all(sample)
-    file = next(sample.glob("*.rank0.db")).name
-    with sqlite3.connect(sample / file) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        columns = [(table, row[1]) for table in tables for row in connection.execute(f"PRAGMA table_info({table})")]
-        connection.execute("PRAGMA writable_schema = 1")
-        connection.execute("UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '') WHERE type = 'table'")
+    file, columns = columns_of(sample)
     cases = [(*column, value) for column in columns for value in OTHERS]
-    for table, column, value in cases if EVERYTHING else random.Random(kind).sample(cases, 20):
+    for table, column, value in cases if EVERYTHING else [ONCE_WRONG, *random.Random(kind).sample(cases, 20)]:
         copy = tmp_path / "copy" / kind
         shutil.copytree(sample, copy)
-        connection = sqlite3.connect(copy / file)
-        newest = f"(SELECT max(rowid) FROM {table})"
-        with suppress(sqlite3.IntegrityError), connection:
-            connection.execute(f'UPDATE {table} SET "{column}" = {value} WHERE rowid = {newest}')
-        connection.close()
+        set_newest(copy / file, table, column, value)
         trial = judged(f"{table}.{column} = {value}", truth, *read_all(copy))
         assert trial.outcome not in (WRONG, CRASHED), trial
+        shutil.rmtree(copy)
+
+
+#: Columns whose damage once reached what a command computes or prints.
+ONCE_SHOWN = [("recording", name) for name in ("rank", "name", "updated_at", "revision")] + [("chunk", "tier")]
+
+
+@pytest.mark.parametrize("value", ["CAST(X'CE41' AS TEXT)", "7"], ids=["no-utf-8", "number"])
+def test_every_command_says_what_is_damaged_and_goes_on(tmp_path: Path, value: str, capsys) -> None:
+    sample = next(one for one in write_samples(tmp_path) if one.name == "tensors")
+    file, columns = columns_of(sample)
+    for table, column in columns if EVERYTHING else [*ONCE_SHOWN, *random.Random(value).sample(columns, 5)]:
+        copy = tmp_path / "copy"
+        shutil.copytree(sample, copy)
+        set_newest(copy / file, table, column, value)
+        for command in (["runs"], ["runs", "--json"], ["show", RUN], ["diagnose", RUN, "--json"], ["verify"]):
+            with suppress(SystemExit):
+                main([*command, "--store", str(copy)])
+            told = capsys.readouterr()
+            assert "a fault of mindscope" not in told.err, (table, column, command, told.err)
+            (told.out + told.err).encode()
         shutil.rmtree(copy)
 
 

@@ -17,7 +17,7 @@ from mindscope.storage.database import postgres_backend
 from benchmarks.private_postgres import PrivateServer, as_user, binaries
 from tests.storage.samples import finding, layout, walk
 
-pytestmark = [pytest.mark.postgres, pytest.mark.xdist_group("private postgres")]
+pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture(scope="module")

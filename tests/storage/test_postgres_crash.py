@@ -10,7 +10,7 @@ from benchmarks.private_postgres import LAZY, PrivateServer, binaries
 from benchmarks.reliability.postgres_crashes import crash
 from tests.storage.samples import layout, walk
 
-pytestmark = [pytest.mark.postgres, pytest.mark.xdist_group("private postgres")]
+pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 
 from ....storage import Outcome
 from ...formatting import count, number, sentence
-from ...queries.evaluations import number_in
+from ...queries.evaluations import number_in, texts_in
 
 #: Ends of a scale for shares, so that small ones can be distinguished and equal ones lie under each other.
 _SHARES: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -116,7 +116,7 @@ def _clever(outcome: Outcome) -> tuple[Gauge, ...]:
     cut = number(outcome.epsilon)
     good = (
         f"High: about how far the nearest input of another class is, in the median. The search ends at {cut}; there, "
-        "none was seen nearer. An estimate, no certificate."
+        f"none was seen nearer. An estimate, no certificate.{_doubts(outcome)}"
     )
     scale = GaugeScale(0.0, outcome.epsilon)
     return (Gauge("Distance to another class", outcome.median_distance, scale, good, beside),)
@@ -124,9 +124,16 @@ def _clever(outcome: Outcome) -> tuple[Gauge, ...]:
 
 def _empirical(outcome: Outcome) -> tuple[Gauge, ...]:
     by = str(outcome.details.get("attack", "the attack"))
-    good = f"High: the smallest change by which {by} fools the model, as a share of the input's length."
+    good = (
+        f"High: the smallest change by which {by} fools the model, as a share of the input's length.{_doubts(outcome)}"
+    )
     value = number_in(outcome.details, "value")
     return (Gauge("Smallest change that fools", value, GaugeScale(0.0, round_end(value), is_share=True), good),)
+
+
+def _doubts(outcome: Outcome) -> str:
+    names = texts_in(outcome.details, "masking")
+    return f" Do not trust it: {', '.join(names)}." if names else ""
 
 
 def _defence(outcome: Outcome) -> tuple[Gauge, ...]:

@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mindscope.storage import Event, MemoryStore, ModuleInfo, Outcome, Run, StoreDamaged, StoreTooNew, Structure
+from mindscope.storage import (
+    Event,
+    MemoryStore,
+    ModuleInfo,
+    Outcome,
+    Run,
+    StepRecord,
+    StoreDamaged,
+    StoreTooNew,
+    Structure,
+)
+from mindscope.storage.attachments import Attachment
 from mindscope.storage.streams.messages import (
     Alive,
     Attacked,
@@ -46,6 +57,20 @@ def test_a_message_comes_back_as_it_was(content: Content) -> None:
     assert (back.sender, back.number, back.records_before) == (SENDER, 5, 17)
     assert back.content == content
     assert back.key == "20261121-run.rank3.0123456789abcdef.5"
+
+
+def test_the_files_of_events_travel_with_them() -> None:
+    events = [Event("media", at, data={"name": at}, attachment=Attachment(bytes([at]) * at)) for at in (3, 0, 5)]
+    records = walk(3, layout())
+    drawn = StepRecord(9, 1.0, histograms=records[0].histograms, events=(events[0], Event("resumed", 9), events[1]))
+    back = through(Written((drawn, StepRecord(10, 2.0, events=(events[2],))))).content
+    assert isinstance(back, Written)
+    assert [event.attachment and event.attachment.file() for record in back.records for event in record.events] == [
+        b"\3\3\3", None, b"", b"\5\5\5\5\5",
+    ]  # fmt: skip
+    noted = through(Noted(tuple(events))).content
+    assert isinstance(noted, Noted)
+    assert [event.attachment.file() for event in noted.events] == [event.attachment.file() for event in events]
 
 
 def test_records_come_back_as_a_store_gives_them_back() -> None:

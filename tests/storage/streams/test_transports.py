@@ -128,6 +128,33 @@ def test_two_collectors_share_the_work(transport: Transport) -> None:
                 got[at] += len(came)
 
 
+def test_what_is_acknowledged_while_the_work_is_shared_anew_is_no_error(transport: Transport) -> None:
+    transport.check()
+    sent = publish(transport, "a", 20)
+    with ExitStack() as stack:
+        first = stack.enter_context(transport.subscription())
+        came: list[Delivery] = []
+        end = time.monotonic() + 40
+        while len(came) < 20:
+            assert time.monotonic() < end
+            came += first.receive(0.2)
+            first.take_revoked()
+        second = stack.enter_context(transport.subscription())
+        again: list[Delivery] = []
+        for _ in range(10):  # it joins; Kafka waits for the first one, which does not ask meanwhile
+            again += second.receive(0.2)
+        second.acknowledge(again)
+        first.acknowledge(came)
+        while not is_empty(first):
+            assert time.monotonic() < end
+            for one in (first, second):
+                found = one.receive(0.2)
+                one.take_revoked()
+                one.acknowledge(found)
+                again += found
+    assert {one.data for one in again} <= set(sent)
+
+
 def test_a_broker_that_is_not_there_is_unavailable() -> None:
     for url in ("nats://127.0.0.1:1/x", "kafka://127.0.0.1:1/x"):
         with pytest.raises(StoreUnavailable, match=f"no broker answers at {url} .*: start it"):
