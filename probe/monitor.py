@@ -3,7 +3,7 @@
 import logging
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -22,6 +22,7 @@ from .failure_facts import failure_facts
 from .flight_recorder import FlightRecords, FlightTensors
 from .heartbeat import Communication, Heartbeat, Judge
 from .lifecycle import held_bytes, register, unregister
+from .logged_media import Channels, MediaLog
 from .memory_facts import is_out_of_memory, memory_held
 from .reconfiguration import ChangeWatcher, Reconfiguration
 from .recording.overhead_budget import BudgetedRecorder
@@ -52,6 +53,7 @@ class Monitor:
         self._acts_at_every_step, self._looks_at = False, 0.0
         self._is_closed = self._is_copy = self._is_late = False
         self._standby = StepActions(config, adapter)
+        self._media = MediaLog(config.media)
         self._note: EndNote | None = None
         self._heartbeat: Heartbeat | None = None
         try:
@@ -136,14 +138,55 @@ class Monitor:
             warnings.warn(mistake, stacklevel=2)
         if not self._is_closed:
             guard(self._recorder.log_of_user)(values)
-        elif values and not self._is_late:
+        elif values:
+            self._warn_of_late(", ".join(values))
+        self._say_if_copied()
+
+    def log_image(self, name: str, image: object, *, caption: str = "", channels: Channels | None = None) -> None:
+        """Add an image, or several, to the step in progress, or to the one that has just ended.
+
+        Args:
+            name: As of a scalar: `samples/generated`.
+            image: `(height, width)`, `(height, width, channels)` or `(channels, height, width)` of 1, 3 or 4 channels,
+                or a batch of these, or a list; arrays, tensors or PIL images. Integers are 0 to 255, floats 0 to 1.
+                What is no image is left out with a warning.
+            channels: Where the channels are, for shapes such as `(3, 64, 3)`; by default the last axis that fits, for
+                torch tensors the first.
+        """
+        self._log_media(lambda: self._media.images(name, image, self._recorder.place(), caption, channels), name)
+
+    def log_audio(self, name: str, samples: object, rate: int, *, caption: str = "") -> None:
+        """Add a sound to the step in progress, or to the one that has just ended.
+
+        Args:
+            name: As of a scalar: `speech/generated`.
+            samples: `(frames)`, `(frames, channels)` or `(channels, frames)` of up to 8 channels; floats are -1 to 1,
+                integers int16. What is no sound is left out with a warning.
+            rate: Frames a second.
+        """
+        self._log_media(lambda: self._media.audio(name, samples, self._recorder.place(), rate, caption), name)
+
+    def _log_media(self, make: Callable[[], tuple[list[Event], list[str]]], name: str) -> None:
+        guard = self._recorder.guard
+        if self._is_closed:
+            self._warn_of_late(name)
+        else:
+            guard(self._recorder.due.mark_steps)()
+            events, mistakes = guard(make, otherwise=([], []))()
+            guard(self._recorder.add_events)(events)
+            for mistake in mistakes:
+                warnings.warn(mistake, stacklevel=3)
+        self._say_if_copied()
+
+    def _warn_of_late(self, names: str) -> None:
+        """Warn once whoever logs after the end of the run."""
+        if not self._is_late:
             self._is_late = True
             warnings.warn(
-                f"run {self.run.id} is closed: {', '.join(values)} and what is logged from now on is not recorded; "
+                f"run {self.run.id} is closed: {names} and what is logged from now on is not recorded; "
                 f"call log before close",
-                stacklevel=2,
+                stacklevel=3,
             )
-        self._say_if_copied()
 
     def note_checkpoint(self) -> None:
         """Record where the training stands now, for comparison with a run that resumes from here."""

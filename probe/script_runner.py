@@ -171,8 +171,17 @@ def _reason(program: TrainingScript, code: int, error: BaseException | None) -> 
         known = "a Module of torch or a Cell" if find_spec("torch") is not None else "a Cell (torch is not installed)"
         return f"{program} trained no model that could be watched: it must call {known} with gradients on"
     end = f"exit code {code}" if error is None or isinstance(error, SystemExit) else type(error).__name__
-    remedy = "; a part of a package runs as `-- -m PACKAGE.MODULE`" if "relative import" in str(error) else ""
-    return f"{program} ended with {end} before it trained a model{remedy}"
+    return f"{program} ended with {end} before it trained a model{_remedy(error)}"
+
+
+def _remedy(error: BaseException | None) -> str:
+    """Return what to do about an error before the training, behind a semicolon; empty where that is not known."""
+    if "relative import" in str(error):
+        return "; a part of a package runs as `-- -m PACKAGE.MODULE`"
+    if error is None or "empty parameter list" not in str(error) or "torch" not in sys.modules:
+        return ""
+    found = import_module(".adapters.torch.torch_plain_lists", __package__).words_of_plain_lists(error.__traceback__)
+    return f"; {found}" if found else ""
 
 
 class _LateFinder:

@@ -9,6 +9,7 @@ from .attention_checks import attention_is_over_the_tokens
 from .batch_statistics import running_statistics_fit_the_batches
 from .check_result import CheckResult
 from .clamped_values import CLAMPS, clamps_leave_values_free
+from .copy_flow import flow_or_none
 from .copy_tape import Noted, noted_calls
 from .dependence import inputs_are_used, outputs_differ, samples_are_independent
 from .drawn_values import drawn_values_carry_gradients
@@ -18,13 +19,16 @@ from .lost_writes import repeated_writes_are_added_up
 from .model_call import ModelCall
 from .model_probe import ModelProbe, NotAnswered
 from .more_padding import more_padding_has_no_effect
+from .nearest_codes import chosen_codes_are_near
 from .padding import ignored_tokens_end_rows, masked_positions_have_no_effect, padding_is_not_scored
 from .places import answers_do_not_depend_on_the_row, future_begins_at_the_next_position, samples_differ
 from .random_answers import answers_are_repeatable
 from .reshaped_axes import PASSES, PERMUTES, RESHAPES, Reshape, axes_are_not_exchanged_by_reshaping, is_meant
+from .score_positions import scores_know_both_positions
 from .sequence_targets import CAUSAL, COPIED, targets_of_sequences
 from .shifted_labels import labels_belong_to_their_rows
 from .step_seen import LossSeen
+from .straight_through import straight_through_steps_pass_gradients
 from .target_columns import targets_in_columns
 from .used_places import places_are_used
 
@@ -38,6 +42,7 @@ def checks_of_a_copy(
     answered: Sequence[LossSeen],
     written: Sequence[torch.Tensor],
     *,
+    picked: Sequence[torch.Tensor] = (),
     is_same_batch: bool,
 ) -> Iterator[CheckResult]:
     """Yield what a copy tells in one of the first steps.
@@ -46,6 +51,7 @@ def checks_of_a_copy(
         losses: Calls of loss functions in that step.
         answered: Those of them that got just what the model had answered.
         written: Real numbers that outputs were compared with.
+        picked: Tokens whose log-probabilities a loss picks.
         is_same_batch: Whether the batch is that of an earlier step.
     """
     dropout = probe.dropouts.result()
@@ -65,6 +71,9 @@ def checks_of_a_copy(
         for result in _of_a_loss(probe, loss.options, target, is_answer=any(loss is each for each in answered)):
             is_sequence |= result.check in (CAUSAL, COPIED)
             yield result
+    for result in _of_picks(probe, picked):
+        is_sequence = True
+        yield result
     flat = (len(target) for loss, target in scored if loss.input.dim() <= 2 and target.numel() == len(target))
     samples = next(flat, None)
     yield from masked_positions_have_no_effect(probe)
@@ -82,6 +91,7 @@ def checks_of_a_copy(
         mixing = samples_are_independent(probe, None if is_batched else samples, is_batched=is_batched)
         row = answers_do_not_depend_on_the_row(probe) if mixing is not None and mixing.outcome == "held" else None
         yield from (result for result in (mixing, row, samples_differ(probe)) if result is not None)
+    yield from _of_its_flow(probe)
 
 
 def checks_of_a_part(part: torch.nn.Module, call: ModelCall) -> list[CheckResult]:
@@ -97,6 +107,7 @@ def checks_of_a_part(part: torch.nn.Module, call: ModelCall) -> list[CheckResult
         is_batched = all(output.dim() <= 2 for output in probe.base)  # one row for each sample, and none for a time
         mixing = samples_are_independent(probe, None, is_batched=is_batched)
         found += [] if mixing is None else [mixing]
+        found += _of_its_flow(probe)
     except NotAnswered:
         pass
     return found
@@ -135,6 +146,12 @@ def _of_a_loss(
             yield result
 
 
+def _of_picks(probe: ModelProbe, picked: Sequence[torch.Tensor]) -> Iterator[CheckResult]:
+    """Yield whether a model sees the tokens whose log-probabilities a loss picks; each of several heads has its own."""
+    for tokens in picked:
+        yield from (result for result in targets_of_sequences(probe, tokens) if result.check in (CAUSAL, COPIED))
+
+
 def _of_its_functions(probe: ModelProbe) -> Iterator[CheckResult]:
     """Yield what the functions tell that a copy calls."""
     calls = noted_calls(probe, RESHAPES | CLAMPS | PERMUTES | PASSES)
@@ -143,6 +160,15 @@ def _of_its_functions(probe: ModelProbe) -> Iterator[CheckResult]:
     yield axes_are_not_exchanged_by_reshaping(shapes, samples)
     clamped = clamps_leave_values_free([call for call in calls if call.name in CLAMPS])
     yield from (result for result in (clamped, repeated_writes_are_added_up(probe)) if result is not None)
+
+
+def _of_its_flow(probe: ModelProbe) -> Iterator[CheckResult]:
+    """Yield what the way of values through a call tells; nothing where the time for checks is used up."""
+    flow = flow_or_none(probe)
+    if flow is not None:
+        told = (straight_through_steps_pass_gradients(flow), chosen_codes_are_near(flow))
+        yield from (result for result in told if result is not None)
+    yield from scores_know_both_positions(probe)
 
 
 def _reshaped(calls: Iterable[Noted]) -> Iterator[Reshape]:

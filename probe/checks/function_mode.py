@@ -45,6 +45,9 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped
     ) -> None:
         """Look at what the function has returned."""
 
+    def stop(self) -> None:
+        """Look at nothing any more; `leave` takes the mode off torch's stack."""
+
     def transformed(self) -> None:
         """Note that a function is called inside of a function transform."""
 

@@ -8,6 +8,7 @@ import torch
 from .check_result import CheckResult
 from .divergence_sign import divergence_is_lowered
 from .loss_graph import advantages_are_constant, entropy_is_raised, pairs_are_compared_once, targets_are_constant
+from .normalised_axes import vectors_are_normalised_one_by_one
 from .parts_of_graph import PartsOfGraph
 from .softmax_axis import softmax_is_over_the_classes
 from .step_direction import DOWNHILL, StepDirection
@@ -41,6 +42,7 @@ def checks_of_the_graph(
         lambda: entropy_is_raised(root, entropies, direction),
         lambda: divergence_is_lowered(root.grad_fn, nodes, direction),
         lambda: softmax_is_over_the_classes(nodes, losses),
+        lambda: vectors_are_normalised_one_by_one(nodes),
     )
     for check in checks:  # one by one: what fails costs none of those before
         result = check()

@@ -23,6 +23,8 @@ _DISTANCES = ("MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0")
 #: How the names of nodes begin that change the shape or the number format only.
 SAME_VALUES = ("View", "Squeeze", "Unsqueeze", "Reshape", "ToCopy", "Expand", "Permute", "Transpose", "TBackward")
 _CHOICES = ("Gather", "Index", "Select", "LogSoftmax", "Logsumexp", "NllLoss")
+#: What joins the values of a loop; steps between a logarithm and the softmax whose entry it is of. Our choice.
+_JOINED, _A_FEW = ("Stack", "Cat"), 8
 #: Nodes behind a factor that are looked at for the log-probability of a choice. Our choice.
 _NEAR = 120
 #: Loss functions that are distances: a training that raises one moves away from its targets.
@@ -32,6 +34,11 @@ _PLAIN_LOSSES = frozenset(
         "smooth_l1_loss", "huber_loss", "ctc_loss", "gaussian_nll_loss",
     }
 )  # fmt: skip
+
+#: Half of the range of numbers without a sign.
+_WRAPPED = 1 << 63
+GRAPH = "the_loss_has_a_graph"
+_GRAPH = "the backward pass starts from a value that was computed of something"
 
 Node = Any  # torch types its graph's nodes as a protocol that lacks what is read here
 
@@ -53,6 +60,22 @@ def nodes_of_loss(root: torch.Tensor, outputs: Iterable[torch.Tensor]) -> list[N
         found.append(node)
         waiting += [before for before, _ in node.next_functions]
     return found
+
+
+def loss_has_a_graph(root: torch.Tensor) -> CheckResult:
+    """Check that a backward pass does not start from a number that only claims to need a gradient."""
+    if root.grad_fn is not None or isinstance(root, torch.nn.Parameter):
+        return held(GRAPH, _GRAPH)
+    return broken(
+        GRAPH,
+        _GRAPH,
+        "the backward pass starts from a number without a graph, on which requires_grad was set: nothing is behind it",
+    )
+
+
+def plain_axis(saved: int, dims: int) -> int:
+    """Return an axis that a node has saved, counted from the front; one below zero is saved without its sign."""
+    return (saved - 2 * _WRAPPED if saved >= _WRAPPED else saved) % dims
 
 
 def is_packed(node: Node) -> bool:
@@ -220,15 +243,41 @@ def _one_is_constant(node: Node) -> bool:
 
 
 def is_of_a_choice(node: Node) -> bool:
-    """Return whether a node is made of an entry of log-probabilities, picked by index."""
+    """Return whether a node is made of an entry of log-probabilities, picked by index.
+
+    Of many that a loop has stacked, the first is looked at.
+    """
     waiting, names = [node], set[str]()
     for before in waiting:
         names.add(before.name())
+        if _is_logarithm_of_an_entry(before):
+            return True
         if len(waiting) < _NEAR:
-            waiting += [earlier for earlier, _ in before.next_functions if earlier is not None]
+            earlier = [each for each, _ in before.next_functions if each is not None]
+            waiting += earlier[:1] if before.name().startswith(_JOINED) else earlier
     picks = any(name.startswith(_CHOICES[:3]) for name in names)
     is_one_of_all = any(name.startswith(_CHOICES[3:]) for name in names)
     return (picks and is_one_of_all) or any(name.startswith(_CHOICES[5:]) for name in names)
+
+
+def _is_logarithm_of_an_entry(node: Node) -> bool:
+    """Return whether an entry is picked of the logarithms of a softmax, or the logarithm taken of what is picked."""
+    made = origin_of(node.next_functions[0][0]) if node.next_functions else None
+    if node.name().startswith("Log1") or made is None:
+        return False
+    if node.name().startswith(_CHOICES[:3]):
+        return bool(made.name() == "LogBackward0") and _is_of_a_softmax(made)
+    picks = node.name() == "LogBackward0" and made.name().startswith(_CHOICES[:3])
+    return picks and _is_of_a_softmax(made)
+
+
+def _is_of_a_softmax(node: Node) -> bool:
+    """Return whether a softmax is a few steps before: between them a clamp, a sum that is divided by, a pick."""
+    for _ in range(_A_FEW):
+        if node is None or node.name().startswith("Softmax"):
+            return node is not None
+        node = node.next_functions[0][0] if node.next_functions else None
+    return False
 
 
 def entropy_is_raised(

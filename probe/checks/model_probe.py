@@ -15,6 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from ..aside import checking, same_random_numbers
 from ..guard import is_ours
 from .evaluation_dropout import DropoutsSeen
+from .kept_objects import is_copied, tensors_of
 from .loss_tape import tensors_in
 from .model_call import ModelCall, outputs_of
 from .program_text.own_files import same_globals
@@ -98,7 +99,8 @@ class ModelProbe:
         is_large = _bytes_of(model.parameters()) + _bytes_of(model.buffers()) > MOST_BYTES
         self._guard = WriteGuard(model.parameters()) if is_large else None
         self._copy = _copy_of(model, shares_parameters=is_large)
-        self._buffers = [(buffer, buffer.clone()) for buffer in self._copy.buffers()]
+        kept = (*self._copy.buffers(), *tensors_of(self._copy.modules()))
+        self._buffers = [(buffer, buffer.clone()) for buffer in kept]
         self.dropouts = DropoutsSeen()
         with self.dropouts:
             self.base = self._answer(call)
@@ -410,7 +412,8 @@ def _copy_of(model: torch.nn.Module, *, shares_parameters: bool) -> torch.nn.Mod
         memo = {id(one): torch.nn.Parameter(one.detach(), one.requires_grad) for one in model.parameters()}
     for module in model.modules():
         for value in vars(module).values():
-            if not isinstance(value, _PLAIN) or (isinstance(value, dict | list) and len(value) > 1000):
+            is_plain = isinstance(value, _PLAIN) or is_copied(value)
+            if not is_plain or (isinstance(value, dict | list) and len(value) > _MOST_KEPT):
                 memo[id(value)] = value
             memo.update({id(tensor): tensor.detach().clone() for tensor in _kept_results(value)})
     try:

@@ -190,8 +190,12 @@ def _mirrored(
     if target.dim() < 3 or min(target.shape[-2:]) < _SHORTEST:
         return 0, 0, 0.0
     found: list[tuple[int, int, float]] = []
-    for axis in (-1, -2):
-        other = target.flip(axis)
+    for axes in (
+        (-1,),
+        (-2,),
+        (-1, -2),
+    ):  # of a picture that was mirrored along one side, and its target along the other
+        other = target.flip(axes)
         exchanged = cost(other)
         if exchanged is None:
             return 0, 0, 0.0

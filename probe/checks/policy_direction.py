@@ -14,9 +14,13 @@ from .step_direction import DOWNHILL, StepDirection
 DIRECTION = "good_actions_become_likelier"
 _CLAIM = "a step raises the log-probability of actions whose return was better than the critic expected"
 #: Actions below which nothing is said; correlation that shows which factor is the advantage; share of actions.
-_FEWEST, _CORRELATED, _SURE = 8, 0.8, 0.9
-#: Products with a constant that are followed in one backward pass. Our choice.
-_MOST_PRODUCTS = 8
+_FEWEST, _CORRELATED, _SURE = 4, 0.8, 0.9
+#: Actions below which the factor must be the advantage itself, since few numbers correlate by chance.
+_FEW, _EQUAL = 8, 0.9999
+#: Products with a constant that are followed in one backward pass; those of single actions. Our choice.
+_MOST_PRODUCTS, _MOST_ACTIONS = 8, 64
+#: Relative error within which a single factor is one of the advantages: it may come from Python, in double precision.
+_ROUNDING = 1e-4
 #: Nodes of losses that are minus the log-probability of a label.
 _LABEL_LOSSES = ("NllLoss", "BinaryCrossEntropy")
 #: Signs in a row, and nodes around a factor, that are looked at. Our choice.
@@ -34,7 +38,8 @@ class PolicyDirection:
     What multiplies the advantage may be any function of the log-probability, such as a ratio of two; so the gradient
     that comes to the log-probability itself is followed as well, where the choice is picked from a table of them.
 
-    Policy and values may have losses of their own, differentiated one after the other in one step.
+    Policy and values may have losses of their own, differentiated one after the other in one step. A loop may weigh
+    each action by itself and sum the terms; then each factor must be one of the advantages.
 
     Args:
         guard: Takes what fails during a backward pass.
@@ -43,6 +48,7 @@ class PolicyDirection:
     def __init__(self, guard: Guard | None = None) -> None:
         self._safely: Callable[..., Any] = guard or (lambda work: work)
         self._advantages: list[torch.Tensor] = []
+        self._singles: list[torch.Tensor] = []
         self._factors: list[torch.Tensor] = []
         self._choices: list[torch.Tensor] = []
         self._seen: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -66,14 +72,21 @@ class PolicyDirection:
             for value, target in fits
             if value.numel() == target.numel() >= _FEWEST
         ]
+        self._singles += [
+            (target.detach() - value.detach()).reshape(1).double()
+            for value, target in fits
+            if value.numel() == target.numel() == 1
+        ]
         self._advantages += [advantage for node in nodes if (advantage := _squared_difference(node)) is not None]
         products = [node for node in nodes if node.name() == "MulBackward0"]
         weighted = [(node, found) for node in products if (found := _weighted_choice(node)) is not None]
+        several = [(node, found) for node, found in weighted if found[0].numel() > 1][:_MOST_PRODUCTS]
+        single = [(node, found) for node, found in weighted if found[0].numel() == 1][:_MOST_ACTIONS]
         self._handles += [
             node.register_prehook(self._safely(self._hook(factor, sign * direction.sign(node))))
-            for node, (factor, sign) in weighted[:_MOST_PRODUCTS]
+            for node, (factor, sign) in [*several, *single]
         ]
-        self._factors += [factor for _, (factor, _) in weighted[:_MOST_PRODUCTS]]
+        self._factors += [factor for _, (factor, _) in several]
         picks = [node for node in nodes if node.name().startswith("Gather") and is_of_a_choice(node)]
         self._handles += [
             node.register_prehook(self._safely(self._choice_hook(direction.sign(node))))
@@ -93,13 +106,31 @@ class PolicyDirection:
             result = self._of_choices(advantage) or _verdict(slope, advantage)
             if result is not None:
                 return result
-        return None
+        return self._of_single_actions()
+
+    def _of_single_actions(self) -> CheckResult | None:
+        """Return what the gradients of actions tell that are weighed one by one, each by its own advantage."""
+        if not self._singles:
+            return None
+        advantages, found = torch.cat(self._singles), []
+        for factor, gradient in self._seen:
+            weight = factor.detach().reshape(-1).double()
+            if weight.numel() != 1 or gradient.numel() != 1:
+                continue
+            distances = (advantages.abs() - weight.abs()).abs()
+            nearest = int(distances.argmin())
+            if bool(distances[nearest] <= _ROUNDING * weight.abs()):
+                found.append((weight * gradient.reshape(-1).double(), advantages[nearest : nearest + 1]))
+        if not found:
+            return None
+        slopes, taken = zip(*found, strict=True)
+        return _verdict(torch.cat(slopes), torch.cat(taken))
 
     def _of_choices(self, advantage: torch.Tensor) -> CheckResult | None:
         """Return what the gradients of the log-probabilities tell, for the advantage as the loss has it."""
         mine = [gradient for gradient in self._choices if gradient.numel() == advantage.numel()]
         weights = [factor.detach().reshape(-1).double() for factor in self._factors if factor.numel() == len(advantage)]
-        used = next((weight for weight in weights if _correlation(weight, advantage) > _CORRELATED), None)
+        used = next((weight for weight in weights if _correlation(weight, advantage) > _least(advantage)), None)
         if not mine or used is None:
             return None
         slopes = torch.stack([gradient.detach().reshape(-1).double() for gradient in mine])
@@ -138,7 +169,12 @@ def _verdict(slope: torch.Tensor, advantage: torch.Tensor) -> CheckResult | None
 
 def _is_same(factor: torch.Tensor, advantage: torch.Tensor) -> bool:
     """Return whether the factor is the advantage, shifted, scaled or with another sign."""
-    return abs(_correlation(factor.detach().reshape(-1).double(), advantage)) > _CORRELATED
+    return abs(_correlation(factor.detach().reshape(-1).double(), advantage)) > _least(advantage)
+
+
+def _least(advantage: torch.Tensor) -> float:
+    """Return the correlation with the advantage that tells which factor it is."""
+    return _CORRELATED if advantage.numel() >= _FEW else _EQUAL
 
 
 def _correlation(factor: torch.Tensor, advantage: torch.Tensor) -> float:
@@ -159,7 +195,7 @@ def _weighted_choice(node: Any) -> tuple[torch.Tensor, int] | None:
     if len(given) != 2 or given.count(None) != 1:
         return None
     factor = node._saved_self if given[0] is None else node._saved_other
-    if not isinstance(factor, torch.Tensor) or factor.numel() < _FEWEST:
+    if not isinstance(factor, torch.Tensor) or 1 < factor.numel() < _FEWEST:
         return None
     sign = _sign_of_choice(next(before for before in given if before is not None))
     return None if sign == 0 else (factor, sign)
@@ -172,10 +208,12 @@ def _sign_of_choice(node: Any) -> int:
         node = origin_of(node)
         if node is None:
             return 0
-        inner = _negated(node)
+        inner, factor = _negated(node), -1
+        if inner is None:
+            inner, factor = _scaled(node)
         if inner is None:
             break
-        sign, node = -sign, inner
+        sign, node = sign * factor, inner
     if node.name().startswith("Pow"):  # of a probability, as a focal loss weighs labels
         return 0
     if node.name().startswith(_LABEL_LOSSES):
@@ -190,6 +228,17 @@ def _negated(node: Any) -> Any:
     if node.name() == "SubBackward0" and node.next_functions[0][0] is None:
         return node.next_functions[1][0]
     return None
+
+
+def _scaled(node: Any) -> tuple[Any, int]:
+    """Return the node that a number multiplies, and the number's sign; None and 1 if this does not."""
+    given = [before for before, _ in node.next_functions]
+    if node.name() != "MulBackward0" or len(given) != 2 or given.count(None) != 1:
+        return None, 1
+    number = node._saved_self if given[0] is None else node._saved_other
+    if not isinstance(number, torch.Tensor) or number.numel() != 1:
+        return None, 1
+    return given[0] or given[1], 1 if float(number) >= 0 else -1
 
 
 def _is_density(node: Any) -> bool:

@@ -6,14 +6,14 @@ from typing import Any
 import torch
 
 from .check_result import CheckResult, broken, held
-from .loss_graph import is_packed, shape_of
+from .loss_graph import is_packed, plain_axis, shape_of
 
 SOFTMAX_AXIS = "softmax_is_over_the_classes"
 _CLAIM = "the softmax is taken over the classes that the loss chooses among"
 _OF_LABELS = frozenset({"cross_entropy", "nll_loss"})
 #: Steps between a loss and the softmax, such as a logarithm or a small number that is added.
 _BETWEEN = ("LogBackward", "ClampBackward", "ClampMin", "AddBackward", "NegBackward", "ViewBackward", "UnsafeView")
-_DEEPEST, _SUM_ERROR, _WRAPPED = 4, 1e-3, 1 << 63
+_DEEPEST, _SUM_ERROR = 4, 1e-3
 
 
 def softmax_is_over_the_classes(nodes: Sequence[Any], losses: Iterable[tuple[str, torch.Tensor]]) -> CheckResult | None:
@@ -47,8 +47,7 @@ def _compared(node: Any, shape: tuple[int, ...], axis: int) -> CheckResult | Non
     if softmax is None or not shape:
         return None
     own = shape_of(softmax, 0)
-    dim = int(softmax._saved_dim)
-    dim = (dim - 2 * _WRAPPED if dim >= _WRAPPED else dim) % len(own)
+    dim = plain_axis(int(softmax._saved_dim), len(own))
     if own != shape:  # rows that were joined
         if len(shape) != 2 or axis != 1 or own[-1] != shape[1]:
             return None
@@ -96,7 +95,7 @@ def _chosen(node: Any) -> list[tuple[Any, int]]:
         dim = int(node._saved_dim)
         before = node.next_functions[0][0]
         shape = shape_of(before, 0) if before is not None else ()
-        return [(before, dim % len(shape) if dim < _WRAPPED else len(shape) - 1)] if shape else []
+        return [(before, plain_axis(dim, len(shape)))] if shape else []
     given = [before for before, _ in node.next_functions]
     if name != "MulBackward0" or len(given) != 2 or given.count(None) != 1:
         return []

@@ -14,15 +14,25 @@ from .flow_checks import chained_maps_transform, weight_of_a_flow
 from .frozen_answers import frozen_answers
 from .judge_targets import judge_gets_two_targets
 from .loss_checks import checks_of_the_graph
-from .loss_graph import cost_of_the_best_constant, loss_is_minimised, nodes_of_loss, origin_of, targets_of_squares
+from .loss_graph import (
+    cost_of_the_best_constant,
+    loss_has_a_graph,
+    loss_is_minimised,
+    nodes_of_loss,
+    origin_of,
+    targets_of_squares,
+)
 from .makers_and_judges import conditions_in, makers_and_judges, slope_signs
 from .model_call import ModelCall, outputs_of
 from .parts_of_graph import UNKNOWN_PARTS, PartsOfGraph
+from .picked_tokens import picked_tokens
 from .policy_direction import PolicyDirection
 from .random_numbers import generator_state
 from .score_layout import no_sample_competes_with_itself, scores_keep_their_positions
 from .step_direction import DOWNHILL, StepDirection
 from .term_sizes import BY_ELEMENT, terms_have_a_share
+from .trained_positions import TrainedPositions
+from .unselected_places import unselected_places_are_not_scored
 
 #: Losses, and calls of networks, that are kept of one step. Our choice.
 MOST_LOSSES, MOST_CALLS = 8, 32
@@ -60,6 +70,8 @@ class StepSeen:
         derivatives: What was asked for by `torch.autograd.grad`.
         parts: Tells which modules made a value.
         direction: Tells which way steps go.
+        picked: Tokens whose log-probabilities a loss picks.
+        positions: The positions of sequences that the step's losses train.
         compares_directions: Whether a loss divides what networks answer by its norm, as a cosine does.
     """
 
@@ -77,6 +89,8 @@ class StepSeen:
     derivatives: AskedDerivatives = field(default_factory=AskedDerivatives)
     parts: PartsOfGraph = UNKNOWN_PARTS
     direction: StepDirection = DOWNHILL
+    picked: list[torch.Tensor] = field(default_factory=list)
+    positions: TrainedPositions = field(default_factory=TrainedPositions)
     compares_directions: bool = False
 
     @classmethod
@@ -84,18 +98,29 @@ class StepSeen:
         """Return what is seen of a step that begins; the guard takes what fails as the training runs."""
         policy, derivatives = PolicyDirection(guard), AskedDerivatives(guard)
         begun = [generator_state()]
-        return cls(generators=begun, policy=policy, derivatives=derivatives, parts=parts, direction=direction)
+        seen = cls(generators=begun, policy=policy, derivatives=derivatives, parts=parts, direction=direction)
+        seen.positions = TrainedPositions(guard)
+        return seen
+
+    def take_root(self, root: torch.Tensor) -> bool:
+        """Note whether a graph is behind the loss that is differentiated, and return that."""
+        self.results.append(loss_has_a_graph(root))
+        return root.grad_fn is not None
 
     def read(self, root: torch.Tensor) -> float | None:
         """Take what the graph of a loss tells; return the cost of the best constant answer, where that is known."""
         results = [(loss.name, loss.result) for loss in self.losses if loss.result is not None]
         nodes = nodes_of_loss(root, self.outputs)
+        classes = [(loss.name, loss.target, loss.options) for loss in self.losses]
+        places = unselected_places_are_not_scored(nodes or nodes_of_loss(root, ()), classes)
+        self.results += [places] if places is not None else []
         if not nodes:
             if any(output is root for output in self.outputs):  # a model that returns its loss
                 self.results += loss_is_minimised(root, results, self.parts, self.direction)
             return None
         self.compares_directions |= any(node.name().startswith(_NORMS) for node in nodes)
         batches = {output.shape[0] for output in self.outputs if output.dim()}
+        self.picked += picked_tokens(nodes, self.outputs)
         squared = targets_of_squares(nodes, self.outputs)
         if squared is not None:
             self.targets.append(squared)
@@ -127,7 +152,8 @@ class StepSeen:
         return [loss for loss in self.losses if _origin_and_size(loss.input) in made]
 
     def ranges(self) -> Iterator[CheckResult]:
-        """Yield what a generator and its judge tell about each other."""
+        """Yield what a generator and its judge tell about each other, and which positions are trained."""
+        yield from self.positions.results([*(loss.target for loss in self.losses), *self.picked])
         if len(self.losses) < MOST_LOSSES and len(self.networks) < MOST_CALLS:
             told = judge_gets_two_targets(self.networks, [(loss.input, loss.only) for loss in self.losses])
             yield from () if told is None else (told,)

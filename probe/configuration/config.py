@@ -21,6 +21,7 @@ queue: {capacity: 64, when_full: block}
 retention: {full: 100000, fine: 1000000, keep: 30d, max_size: 10GB}   # records in full; older runs are removed
 flight_recorder: {steps: 20, tensors: ["head"], memory: 512MB, severity: warning}   # kept, and stored if it must be
 around: {after: 50, severity: warning}   # everything at each of so many steps behind a finding; a subject may differ
+media: {steps: 100, per_step: 64, largest: 16MB, total: 1GB}   # of the images and sounds that you log
 dump: {sites: ["head"], subjects: [activation, gradient], when: {windows: [[100, 110]]}, limit_gb: 10}   # whole tensors
 nan_trace: false              # name the first operation, and its line, that makes NaN or infinity
 causality: false              # check once that no output of a sequence model depends on later input
@@ -51,7 +52,7 @@ from ..kernels import MORE
 from .cadence import NEVER, Cadence, Schedule, as_cadence
 from .config_fields import Contradiction, Number, Section, Switch, Whole, plain
 from .reaction_settings import Reaction, Watch, WebhookSettings, as_reactions, as_watch
-from .sections import AnomalyWindow, Dump, FlightRecorder, HistogramSettings, RetentionSettings, Router
+from .sections import AnomalyWindow, Dump, FlightRecorder, HistogramSettings, MediaSettings, RetentionSettings, Router
 
 #: Rare quantities are recorded at four more steps at the start, where most faults show.
 _EARLY = ((1, 2), (4, 4), (7, 7))
@@ -164,6 +165,7 @@ class Config(Section):
         expected_frozen: Globs of sites that are frozen, or left out of the optimizer, on purpose.
         statistics: Further statistics of every tensor but those of collectives; docs/catalogue/collectors.md has them.
         flight_recorder: The last steps in full, in memory; costs what recording them would, but for the writing.
+        media: How many of the images and sounds that the training logs are kept.
         nan_trace: Follow NaN and infinity to the operation and the line that made them first; costs a pass over every
             result. After one is found it rests until a pass begins with finite weights.
         causality: After the first step, call the model a few times more, its first batch changed at single positions,
@@ -200,6 +202,7 @@ class Config(Section):
     queue: Queue = Queue()
     flight_recorder: FlightRecorder | None = None
     around: AnomalyWindow = AnomalyWindow()
+    media: MediaSettings = MediaSettings()
     dump: Dump | None = None
     nan_trace: Switch = False
     causality: Switch | Literal["report"] = False

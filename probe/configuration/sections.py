@@ -1,4 +1,4 @@
-"""Sections of the configuration: histograms, dumps, the flight recorder, retention, routers of experts."""
+"""Sections of the configuration: histograms, dumps, the flight recorder, media, retention, routers of experts."""
 
 import re
 from collections.abc import Iterator
@@ -97,6 +97,22 @@ class FlightRecorder(Section):
     )
     memory: Annotated[Annotated[Whole, Field(gt=0)], BeforeValidator(_bytes)] = 512 * 10**6
     severity: Severity = "warning"
+
+
+class MediaSettings(Section):
+    """Images and sounds that the training logs: how many of them are kept.
+
+    Args:
+        steps: Of each name, so many of the first steps; then every second up to twice as many, and so on.
+        per_step: Of each name at one step.
+        largest: Bytes of one, before compression.
+        total: Bytes of all of one rank, before compression.
+    """
+
+    steps: Whole = Field(default=100, ge=1)
+    per_step: Whole = Field(default=64, ge=1)
+    largest: Annotated[Annotated[Whole, Field(gt=0)], BeforeValidator(_bytes)] = 16 * 10**6
+    total: Annotated[Annotated[Whole, Field(gt=0)], BeforeValidator(_bytes)] = 10**9
 
 
 def _seconds(value: object) -> object:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...storage import Block, Histogram, Layout, Run, StepRecord, Store, nearest, split_metric
+from ...storage import Block, Event, Histogram, Layout, Run, StepRecord, Store, nearest, split_metric
 from ...storage.records import Json
 from ..errors import ImportFailed
 from .point_columns import checked_points
@@ -24,12 +24,17 @@ _ROWS = 1024
 _SCALAR = "scalar"
 
 
-def records(points: pd.DataFrame, histograms: Sequence[tuple[int, Histogram]] = ()) -> Iterator[StepRecord]:
+def records(
+    points: pd.DataFrame,
+    histograms: Sequence[tuple[int, Histogram]] = (),
+    events: Sequence[tuple[float, Event]] = (),
+) -> Iterator[StepRecord]:
     """Yield the records of one rank, oldest first.
 
     Args:
         points: Columns `step, micro_step, time, site, call, metric, value`; of values told twice the last counts.
         histograms: `(step, histogram)`.
+        events: `(time, event)`.
     """
     keys = ["step", "micro_step", "site", "call", "metric"]
     table = points.drop_duplicates(keys, keep="last").sort_values(["step", "micro_step"], kind="stable")
@@ -40,7 +45,8 @@ def records(points: pd.DataFrame, histograms: Sequence[tuple[int, Histogram]] = 
     )
     moments = table.groupby(["step", "micro_step"], sort=True)["time"].max()
     steps = {moment: row for row, moment in enumerate(moments.index)}
-    for step in {step for step, _ in histograms} - {step for step, _ in steps}:
+    times = {event.step: time for time, event in events}
+    for step in ({step for step, _ in histograms} | times.keys()) - {step for step, _ in steps}:
         steps[step, 0] = len(steps)
     table["moment"] = _positions(list(zip(table["step"], table["micro_step"], strict=True)), steps)
     streams = list(_streams(table[table["subject"] != _SCALAR], len(steps)))
@@ -48,9 +54,12 @@ def records(points: pd.DataFrame, histograms: Sequence[tuple[int, Histogram]] = 
     drawn: dict[int, list[Histogram]] = {}
     for step, histogram in histograms:
         drawn.setdefault(step, []).append(histogram)
+    happened: dict[int, list[Event]] = {}
+    for _, event in events:
+        happened.setdefault(event.step, []).append(event)
     for (step, micro_step), row in sorted(steps.items()):
         blocks = tuple(block for stream in streams if (block := stream.block(row)) is not None)
-        time = float(moments.get((step, micro_step), np.nan))
+        time = float(moments.get((step, micro_step), times.get(step, np.nan)))
         yield StepRecord(
             int(step),
             time if np.isfinite(time) else 0.0,
@@ -58,6 +67,7 @@ def records(points: pd.DataFrame, histograms: Sequence[tuple[int, Histogram]] = 
             blocks=blocks,
             scalars=scalars.get((step, micro_step), {}),
             histograms=tuple(drawn.pop(step, ())),
+            events=tuple(happened.pop(step, ())),
         )
 
 
@@ -158,12 +168,14 @@ class ImportedRank:
     Args:
         points: Columns `step, micro_step, time, site, call, metric, value`; a row a value, in any order.
         histograms: `(step, histogram)`, in any order.
+        events: `(time, event)`, in any order.
         source: The file or folder that it comes from, for errors.
     """
 
     rank: int
     points: pd.DataFrame
     histograms: tuple[tuple[int, Histogram], ...] = ()
+    events: tuple[tuple[float, Event], ...] = ()
     source: str = ""
 
 
@@ -264,7 +276,7 @@ def _write(store: Store, run: ImportedRun, name: str, form: str) -> Run:
     run_id = None
     for part in run.ranks:
         points = checked_points(part.points, part.source or f"run {run.name!r}")
-        if points.empty and not part.histograms:
+        if points.empty and not part.histograms and not part.events:
             run.notes.append(f"rank {part.rank}: left out, since it holds no values")
             continue
         if not 0 <= part.rank <= _HIGHEST_RANK:
@@ -283,7 +295,7 @@ def _write(store: Store, run: ImportedRun, name: str, form: str) -> Run:
         run_id = writer.run.id
         try:
             waiting = []
-            for record in records(points, part.histograms):
+            for record in records(points, part.histograms, part.events):
                 waiting.append(record)
                 if len(waiting) == _RECORDS_AT_ONCE:
                     writer.write(waiting)

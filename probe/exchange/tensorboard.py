@@ -14,8 +14,11 @@ from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tensorboard.util import tensor_util
 
-from ...storage import SUBJECTS, Histogram, Run, Store, display_site, metric_name
+from ...storage import SUBJECTS, Event, Histogram, Run, Store, display_site, metric_name
+from ...storage.attachments import media_type_of
 from ..collectors.collector import COLLECTORS
+from ..configuration.sections import MediaSettings
+from ..logged_media import MediaLog
 from .damaged_files import reading
 from .run_export import ExportPoint, exporter, points
 from .run_import import ImportedRank, ImportedRun, importer
@@ -71,7 +74,8 @@ def read(path: Path) -> Iterator[ImportedRun]:
     """Yield one run for each folder with event files; folders `rank0`, `rank1`, ... are ranks of the run above them.
 
     Scalars keep their tag as name. Tags of our own export become the series that they were; a run imported from it
-    has float32 values, for that is what TensorBoard keeps. Images, texts and other plugins are left out, with a note.
+    has float32 values, for that is what TensorBoard keeps. Images and sounds are taken within the bounds of `media`;
+    texts and other plugins are left out, with a note.
     """
     folders = [path.parent] if path.is_file() else sorted({file.parent for file in path.rglob(_FILES)})
     runs: dict[Path, list[tuple[int, Path]]] = {}
@@ -90,39 +94,66 @@ def read(path: Path) -> Iterator[ImportedRun]:
 
 
 def _rank(rank: int, folder: Path, only: Path | None, notes: list[str]) -> ImportedRank:
-    points: list[_Point] = []
-    histograms: list[tuple[int, Histogram]] = []
-    left_out: set[str] = set()
+    taken = _Taken()
     for file in [only] if only else sorted(folder.glob(_FILES)):
         with reading(file, "is no event file of TensorBoard, or damaged; name its format, or remove it", DecodeError):
             event = None
             for event in EventFileLoader(str(file)).Load():  # a truncated tail ends it
                 for value in event.summary.value:
-                    _take(event, value, points, histograms, left_out)
+                    taken.take(event, value)
             if event is None and (size := file.stat().st_size):
                 raise ValueError(f"no whole event in its {size} bytes")
-    if left_out:
-        notes.append(f"rank {rank}: left out, since the store cannot hold them: {', '.join(sorted(left_out))}")
-    source = str(only or folder)
-    return ImportedRank(rank, pd.DataFrame(points, columns=list(_COLUMNS)), tuple(histograms), source)
+    if taken.left_out:
+        notes.append(f"rank {rank}: left out, since the store cannot hold them: {', '.join(sorted(taken.left_out))}")
+    if taken.beyond:
+        notes.append(f"rank {rank}: {taken.beyond:,} images and sounds are beyond the bounds of `media` and left out")
+    table = pd.DataFrame(taken.points, columns=list(_COLUMNS))
+    return ImportedRank(rank, table, tuple(taken.histograms), tuple(taken.media), source=str(only or folder))
 
 
-def _take(
-    event: TensorBoardEvent,
-    value: Summary.Value,
-    points: list[_Point],
-    drawn: list[tuple[int, Histogram]],
-    left_out: set[str],
-) -> None:
-    plugin = value.metadata.plugin_data.plugin_name
-    if plugin == "scalars":
-        number = float(tensor_util.make_ndarray(value.tensor).item())
-        site, call, metric = _parsed_tag(value.tag)
-        points.append((event.step, 0, event.wall_time, site, call, metric, number))
-    elif plugin == "histograms":
-        drawn += [(event.step, histogram) for histogram in _histograms(value)]
-    elif plugin:
-        left_out.add(f"{value.tag} ({plugin})")
+class _Taken:
+    """What was read of one rank.
+
+    Attributes:
+        left_out: Tags of what the store cannot hold.
+        beyond: How many images and sounds were beyond the bounds.
+    """
+
+    def __init__(self) -> None:
+        self.points: list[_Point] = []
+        self.histograms: list[tuple[int, Histogram]] = []
+        self.media: list[tuple[float, Event]] = []
+        self.left_out: set[str] = set()
+        self.beyond = 0
+        self._log = MediaLog(MediaSettings())
+
+    def take(self, event: TensorBoardEvent, value: Summary.Value) -> None:
+        """Add one value of an event."""
+        plugin = value.metadata.plugin_data.plugin_name
+        if plugin == "scalars":
+            number = float(tensor_util.make_ndarray(value.tensor).item())
+            site, call, metric = _parsed_tag(value.tag)
+            self.points.append((event.step, 0, event.wall_time, site, call, metric, number))
+        elif plugin == "histograms":
+            self.histograms += [(event.step, histogram) for histogram in _histograms(value)]
+        elif plugin in ("images", "audio"):
+            self._take_media(event, value, plugin)
+        elif plugin:
+            self.left_out.add(f"{value.tag} ({plugin})")
+
+    def _take_media(self, event: TensorBoardEvent, value: Summary.Value, plugin: str) -> None:
+        """Add the files of a value: of images after their width and height, of sounds in the first of two columns."""
+        entries = tensor_util.make_ndarray(value.tensor)
+        files = entries.reshape(-1)[2:] if plugin == "images" else entries.reshape(len(entries), -1)[:, 0]
+        name = value.tag.removesuffix("/image_summary").removesuffix("/audio_summary")
+        for file in files:
+            kind = media_type_of(file) if isinstance(file, bytes) else None
+            if kind is None:
+                self.left_out.add(f"{value.tag} ({plugin} of an unknown format)")
+                continue
+            found = self._log.file(name, file, kind, event.step, value.metadata.summary_description)
+            self.media += [(event.wall_time, kept) for kept in found]
+            self.beyond += not found
 
 
 def _histograms(value: Summary.Value) -> Iterator[Histogram]:

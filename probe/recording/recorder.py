@@ -11,7 +11,7 @@ record of their own. After a step the record waits until the next thing happens,
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from threading import get_ident
 
@@ -217,13 +217,22 @@ class Recorder:
 
     def event(self, kind: str, site: str = "", **data: Json) -> None:
         """Add an event to the step in progress, or to the one that has just ended when none is."""
+        step, micro_step = self.place()
+        self.add_events([Event(kind, step, site, micro_step, data)])
+
+    def place(self) -> tuple[int, int]:
+        """Return step and micro-step of the step in progress, or of the one that has just ended when none is."""
         if self._is_unrecorded:
             self._record_idle_step()
+        here = self.current if self._newest is None else self._newest
+        return here.step, here.micro_step
+
+    def add_events(self, events: Iterable[Event]) -> None:
+        """Add events of this very place."""
         if self._newest is None:
-            self.draft.events.append(Event(kind, self.current.step, site, self.current.micro_step, data))
+            self.draft.events += events
         else:
-            event = Event(kind, self._newest.step, site, self._newest.micro_step, data)
-            self._newest = replace(self._newest, events=(*self._newest.events, event))
+            self._newest = replace(self._newest, events=(*self._newest.events, *events))
 
     def fail(self, name: str, error: BaseException) -> None:
         """Switch the collector off, and report that once in the log and once in the run.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["numbers_in"]
+__all__ = ["is_name", "numbers_in"]
 
 
 def numbers_in(scalars: Mapping[Any, Any]) -> tuple[dict[str, float], list[str]]:
@@ -11,7 +11,7 @@ def numbers_in(scalars: Mapping[Any, Any]) -> tuple[dict[str, float], list[str]]
     values: dict[str, float] = {}
     mistakes: list[str] = []
     for name, value in scalars.items():
-        if not _is_name(name):
+        if not is_name(name):
             mistakes.append(
                 f"the name of a scalar must be a non-empty string that can be encoded, got {name!r}; it is left out"
             )
@@ -27,7 +27,7 @@ def numbers_in(scalars: Mapping[Any, Any]) -> tuple[dict[str, float], list[str]]
     return values, mistakes
 
 
-def _is_name(name: object) -> bool:
+def is_name(name: object) -> bool:
     """Return whether it is text that a store can hold: lone surrogates are not."""
     if not isinstance(name, str) or not name:
         return False

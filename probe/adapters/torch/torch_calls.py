@@ -8,7 +8,9 @@ from weakref import ref
 import torch
 
 from ...aside import checking, is_aside
+from ...checks.carried_state import CarriedStates
 from ...checks.check_result import CheckResult
+from ...checks.dropped_outputs import DroppedOutputs
 from ...checks.model_call import call_of, outputs_of
 from ...checks.module_calls import CallsOfModule, frozen_by_another_name, uncalled_layers
 from ...checks.same_views import Answer, Pair, answer_of, same_views
@@ -44,7 +46,9 @@ class ModuleCalls:
         self._networks: dict[int, frozenset[int]] = {}
         self._answers: dict[tuple[int, bool], list[Answer]] = {}
         self._pairs: list[Pair] = []
+        self._states = CarriedStates()
         self._given_both: set[int] = set()
+        self._dropped = DroppedOutputs()
         self._bytes_left, self._has_derivatives = _MOST_BYTES, False
 
     def arm(self) -> None:
@@ -73,9 +77,11 @@ class ModuleCalls:
 
     def read(self, root: torch.Tensor) -> None:
         """Look at the graph of a loss whose backward pass begins; calls after it are compared with each other only."""
+        self._states.pass_begins()
         for pair in self._pairs:
             if pair.is_taught and pair.is_apart:
                 pair.read(root)
+        self._dropped.read(root)
         self._answers = {}
 
     def differentiated(self) -> None:
@@ -96,9 +102,12 @@ class ModuleCalls:
         modules: Mapping[str, torch.nn.Module] = self._module_sites.modules
         entrances = {id(each) for each in self._module_sites.entrances()}
         yield from uncalled_layers(modules, self._calls)
+        yield from self._states.results(modules)
         yield from frozen_by_another_name(modules, self._calls, entrances, self._given_both)
+        sites = {id(module): site for site, module in modules.items()}
+        yield from self._dropped.results(sites)
         if not self._has_derivatives:
-            yield from same_views(self._pairs, {id(module): site for site, module in modules.items()})
+            yield from same_views(self._pairs, sites)
 
     def _called(self, module: Any, arguments: tuple[Any, ...], keywords: Any, output: Any = None) -> None:
         """Count a call; a hook that was removed during the call is still called, and without keywords."""
@@ -119,6 +128,7 @@ class ModuleCalls:
         seen = self._calls.setdefault(id(module), CallsOfModule())
         first: Any = next((each for each in (*arguments, *keywords.values()) if isinstance(each, torch.Tensor)), None)
         if is_taught:
+            self._dropped.called(module, first, output)
             seen.taught += 1
             seen.flowing += any(each.requires_grad for each in outputs_of(output))
             if first is not None:
@@ -126,6 +136,7 @@ class ModuleCalls:
                 is_last = last is not None and last() is first
                 seen.again += is_last and first._version == version
                 self._last[id(module)] = (ref(first), first._version)
+            self._states.called(module, arguments, keywords, output)
         else:
             seen.quiet += 1
         if id(module) in self._networks and module.training:

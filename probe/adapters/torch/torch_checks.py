@@ -12,6 +12,7 @@ from ...checks.bootstrap_mask import BootstrapHistory, BootstrapMasks
 from ...checks.bounded_outputs import targets_can_be_reached
 from ...checks.check_result import CheckResult
 from ...checks.copy_checks import checks_of_a_copy, checks_of_a_part, checks_of_a_trained_copy
+from ...checks.drawn_rows import DrawnRows
 from ...checks.earlier_inputs import EarlierInputs
 from ...checks.flow_checks import flow_is_invertible_as_said
 from ...checks.function_mode import FunctionMode, is_transformed
@@ -30,6 +31,7 @@ from ...recording.recorder import Recorder
 from .silent_listener import SilentListener
 from .torch_calls import ModuleCalls
 from .torch_entropies import entropies
+from .torch_fast_path import has_fast_path
 from .torch_hooks import Hook
 from .torch_loss_parts import LossParts
 from .torch_patches import (
@@ -44,7 +46,7 @@ from .torch_patches import (
 from .torch_reached import ReachedParameters
 from .torch_rehearsal import Rehearsal
 from .torch_resting import RestingNetworks
-from .torch_sites import ModuleSites
+from .torch_sites import ModuleSites, inner_model
 from .torch_stored_samples import StoredSamples
 from .torch_tape import TorchTape
 
@@ -94,6 +96,7 @@ class TorchChecks(SilentListener):
         self._concerns, self._direction = concerns, direction
         self._resting = resting
         self._masks, self._mask_history = BootstrapMasks(self.guard), BootstrapHistory()
+        self._rows = DrawnRows(self.guard)
         self._stored = StoredSamples()
         self._leaving: list[FunctionMode] = []
         self._waiting, self._is_of_the_run = list(occasions), occasions == OCCASIONS
@@ -229,10 +232,10 @@ class TorchChecks(SilentListener):
         seen = self._mine()
         if seen is None or seen.passes >= _MOST_PASSES:
             return
-        self._leave_masks()
+        self._leave_modes()
         seen.passes += 1
-        root = roots if isinstance(roots, torch.Tensor) else None
-        if root is None or root.numel() != 1 or root.grad_fn is None or not root.is_floating_point():
+        root = roots if isinstance(roots, torch.Tensor) and roots.is_floating_point() else None
+        if root is None or root.numel() != 1 or not seen.take_root(root):
             return
         if self._reached is not None and self._occasion < ALL_CHECKS:
             with self.guard.quietly(), checking():
@@ -278,7 +281,9 @@ class TorchChecks(SilentListener):
         if not config.checks or places.is_compiled or places.is_shared_out or config.schedule("operator").is_ever_due:
             return  # a new hook would have torch compile the model again; operators would hold a copy
         self._seen = StepSeen.under(self.guard, places.parts_of_graph(), self._direction)
-        self._masks = BootstrapMasks(self.guard)
+        self._masks, self._rows = BootstrapMasks(self.guard), DrawnRows(self.guard)
+        if self._occasion < ALL_CHECKS and self._recorder.current.thread == get_ident() and not has_fast_path():
+            self._rows.begin()
         if self._resting is not None:
             with self.guard.quietly(), checking(), torch.no_grad():
                 self._resting.arm(self._answered)
@@ -300,22 +305,22 @@ class TorchChecks(SilentListener):
             with self.guard.quietly():
                 self._masks.answered(output)
 
-    def _leave_masks(self) -> None:
-        self._masks.stop()
-        if not self._masks.leave() and self._masks not in self._leaving:
-            self._leaving.append(self._masks)
+    def _leave_modes(self) -> None:
+        for mode in (self._masks, self._rows):
+            mode.stop()
+            if not mode.leave() and mode not in self._leaving:
+                self._leaving.append(mode)
 
     def _disarm(self) -> None:
         if self._seen is not None:
             self._leaving += self._seen.derivatives.stop()  # first, since it may lie above the masks
-        self._leave_masks()
+        self._leave_modes()
         for handle in self._handles:
             handle.remove()
         self._handles, self._seen = [], None
-        if self._resting is not None:
-            self._resting.disarm()
-        if self._calls is not None:
-            self._calls.disarm()
+        for part in (self._resting, self._calls):
+            if part is not None:
+                part.disarm()
         self._listen(False)
 
     def _listen(self, is_awake: bool) -> None:
@@ -348,6 +353,7 @@ class TorchChecks(SilentListener):
                     call = call_of(module, arguments, keywords).copied()
                     if call is not None:
                         seen.calls[site] = call
+                        seen.positions.follow(call.tensors().values(), flowing)
 
         return keep
 
@@ -377,7 +383,7 @@ class TorchChecks(SilentListener):
                 seen.results += self._reached.step_ends(is_first=self._occasion == 1)
         if self._occasion <= ALL_CHECKS:
             with self.guard.quietly(), checking(), torch.no_grad():
-                for result in seen.ranges():
+                for result in (*seen.ranges(), *self._rows.results()):
                     self._tell(result.subject if result.check == TWO_SIDES else "", [result])
             self._generators.append(tuple(seen.generators))
             seen.results += random_numbers_differ(self._generators)
@@ -409,15 +415,15 @@ class TorchChecks(SilentListener):
         found: list[CheckResult] = []
         try:
             if self._occasion > ALL_CHECKS:
-                probe = ModelProbe(_inner(model), call)
+                probe = ModelProbe(inner_model(model), call)
                 return checks_of_a_trained_copy(probe, compares_directions=seen.compares_directions)
             found += (scales := list(columns_have_one_scale(call)))
             results, is_same_batch = self._earlier.compare(site, call, seen.targets)
             found += results
-            probe = ModelProbe(_inner(model), call)
+            probe = ModelProbe(inner_model(model), call)
             found = [*that_reach_a_layer(probe, scales), *found[len(scales) :]]
-            answered, written = seen.losses_of(site), seen.targets
-            for result in checks_of_a_copy(probe, seen.losses, answered, written, is_same_batch=is_same_batch):
+            compared = (seen.losses, seen.losses_of(site), seen.targets)
+            for result in checks_of_a_copy(probe, *compared, picked=seen.picked, is_same_batch=is_same_batch):
                 found.append(result)  # one by one: what fails later costs none of these
             if seen.flow is not None and len(seen.calls) == 1:
                 found += flow_is_invertible_as_said(probe, seen.flow)
@@ -441,8 +447,3 @@ class TorchChecks(SilentListener):
                 told[key] = result
         for result in told.values():
             self._recorder.event("check", site, occasion=self._occasion, **result.data())
-
-
-def _inner(model: Any) -> Any:
-    """Return the model inside of DistributedDataParallel, whose copies would communicate."""
-    return model.module if type(model).__name__ in ("DistributedDataParallel", "DataParallel") else model

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
+from ....garbage import objects_of
 from ...recording.recorder import Recorder
 from ..step_lifecycle import StepLifecycle
-from .process_objects import objects_of
 from .torch_networks import kind_of
 from .torch_parameters import TorchView
 from .torch_raw_tensors import FirstStep

@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch.optim import Optimizer
 
+from ....garbage import objects_of
 from ...checks.check_result import CheckResult
-from .process_objects import objects_of
 from .torch_networks import parameter_ids
 from .torch_reached import told_of
 

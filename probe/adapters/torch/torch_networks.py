@@ -15,10 +15,11 @@ from weakref import WeakSet
 import torch
 from torch.optim import Optimizer
 
+from ....garbage import objects_of
 from ...frame_variables import keeps_locals
 from ...guard import Guard
-from .process_objects import objects_of
 from .torch_patches import PatchedFunctions, report
+from .torch_plain_lists import is_foreign, unlisted_parts
 from .torch_variables import TORCH, is_the_scripts, script_frames, variables_of
 
 #: How deep attributes and collections are looked through, and how many objects at most. Our choice: enough for
@@ -26,8 +27,6 @@ from .torch_variables import TORCH, is_the_scripts, script_frames, variables_of
 _DEEPEST, _MOST = 4, 5000
 #: Elements of one collection that are looked at; a list of samples has more. Our choice.
 _MOST_ELEMENTS: Final = 64
-#: Packages whose objects hold no network of the script in an attribute.
-_FOREIGN: Final = frozenset({"torch", "numpy", "builtins", "logging", "argparse", "pathlib", "mindscope"})
 
 
 class Program(torch.nn.Module):  # type: ignore[misc]  # torch is untyped where it is not installed
@@ -378,7 +377,7 @@ def _leads(variables: Mapping[str, object]) -> Iterator[tuple[str, object]]:
         if issubclass(kind, torch.nn.Module):
             yield name, value
             if kind is not Program and depth < _DEEPEST:
-                waiting.extend((inner, part, depth + 1) for inner, part in _unlisted_parts(name, value))
+                waiting.extend((inner, part, depth + 1) for inner, part in unlisted_parts(name, value))
         elif depth < _DEEPEST:
             waiting.extend((inner, part, depth + 1) for inner, part in _parts(name, value))
 
@@ -396,20 +395,12 @@ def _parts(name: str, value: object) -> Iterator[tuple[str, object]]:
         items = dict.items(value) if len(value) <= _MOST_ELEMENTS else ()
     elif isinstance(value, list | tuple):
         items = enumerate(value) if len(value) <= _MOST_ELEMENTS else ()
-    elif type(value).__module__.partition(".")[0] not in _FOREIGN:
+    elif not is_foreign(value):
         held = getattr(value, "__dict__", None)
         items = held.items() if isinstance(held, dict) else ()
     prefix = "" if name == "self" else f"{name}."
     for key, part in items:
         yield f"{prefix}{key}", part
-
-
-def _unlisted_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, object]]:
-    """Yield the collections that a module of the script's own holds; torch does not look for modules there."""
-    if type(module).__module__.partition(".")[0] not in _FOREIGN:
-        for key, part in vars(module).items():
-            if isinstance(part, dict | list | tuple) and part and not key.startswith("_"):
-                yield (key if name == "self" else f"{name}.{key}"), part
 
 
 def _unused(name: str, taken: Mapping[str, object]) -> str:

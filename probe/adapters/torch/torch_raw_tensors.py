@@ -12,8 +12,8 @@ from typing import Final
 
 import torch
 
+from ....garbage import objects_of
 from ...checks.reached_parameters import all_leaves
-from .process_objects import objects_of
 from .torch_networks import KnownOptimizers, Program, TrainedModel, held_by, names_of_tensors
 
 _log = logging.getLogger(__name__)

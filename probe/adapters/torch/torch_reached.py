@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch.optim import Optimizer
 
+from ....garbage import objects_of
 from ...checks.check_result import CheckResult
 from ...checks.copied_networks import shapes_of
 from ...checks.loss_terms import LossTerms
 from ...checks.reached_parameters import ReachedLeaves, all_are_stepped, leaves_of, stepped_result
-from .process_objects import objects_of
 from .torch_networks import ids_of, networks_holding, parameter_ids, tensors_in_sight
 
 

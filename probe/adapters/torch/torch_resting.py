@@ -8,6 +8,7 @@ from weakref import ref
 import torch
 from torch.optim import Optimizer
 
+from ....garbage import objects_of
 from ...aside import checking, is_aside
 from ...checks.check_result import CheckResult
 from ...checks.copied_networks import CopyHistory, pairs_of, sample_of, statistics_of
@@ -16,7 +17,6 @@ from ...checks.resting_inputs import RestingInputs, first_norm
 from ...checks.resting_mode import RestingMode
 from ...guard import Guard
 from ...recording.recorder import Recorder
-from .process_objects import objects_of
 from .torch_hooks import Hook
 from .torch_loaded_states import of_which_nothing_was_loaded
 from .torch_networks import Program, names_of, outermost, parameter_ids

@@ -10,8 +10,9 @@ from operator import attrgetter, methodcaller
 
 import torch
 
+from ....garbage import objects_of
+from ....storage.plain_text import printable
 from ...checks.parts_of_graph import PartsOfGraph
-from .process_objects import objects_of
 
 _WRAPPERS = ("_orig_mod", "_checkpoint_wrapped_module")
 _parts_of, _values_of = attrgetter("_modules"), methodcaller("values")
@@ -149,7 +150,7 @@ def models_beside(model: torch.nn.Module) -> list[str]:
 def owners_of(modules: Mapping[str, torch.nn.Module]) -> list[tuple[str, torch.nn.Module, str]]:
     """Return site, module and attribute of every parameter; a shared one is listed under each of its sites."""
     return [
-        (_encodable(f"{site}.{name}" if site else name), module, name)
+        (printable(f"{site}.{name}" if site else name), module, name)
         for site, module in modules.items()
         for name, parameter in module._parameters.items()
         if parameter is not None
@@ -185,9 +186,10 @@ def _inside_of_a_script(module: torch.jit.ScriptModule) -> list[torch.nn.Module]
 
 def _site_of(name: str) -> str:
     """Return the name without the names of wrappers."""
-    return _encodable(".".join(part for part in name.split(".") if part not in _WRAPPERS))
+    return printable(".".join(part for part in name.split(".") if part not in _WRAPPERS))
 
 
-def _encodable(name: str) -> str:
-    """Return the name with lone surrogates, which no store can encode, written as escapes."""
-    return name if name.isascii() else name.encode(errors="backslashreplace").decode()
+def inner_model(model: torch.nn.Module) -> torch.nn.Module:
+    """Return the model inside of DistributedDataParallel, whose copies would communicate."""
+    inner = model.module if type(model).__name__ in ("DistributedDataParallel", "DataParallel") else model
+    return inner if isinstance(inner, torch.nn.Module) else model

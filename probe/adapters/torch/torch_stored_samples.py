@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
+from ....garbage import objects_of
 from ....storage.percent import percent
 from ...checks.check_result import CheckResult, broken, held
-from .process_objects import objects_of
 
 CHECK: Final = "stored_samples_stay"
 _CLAIM = "the samples that a data set holds are not changed in place"

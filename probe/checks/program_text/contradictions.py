@@ -13,6 +13,7 @@ from ..check_result import CheckResult, broken, held
 from .formulas import (
     aliases,
     arguments,
+    averages,
     data,
     derivatives,
     generative,
@@ -30,15 +31,18 @@ from .trees import trees_of
 
 SIGNS, FORMULAS = "losses_fit_their_names", "values_fit_their_names"
 FROZEN, PREPARED = "pretrained_values_are_trained", "splits_are_prepared_alike"
+SHARED = "modules_of_a_list_differ"
 _CLAIMS: Final[Mapping[str, tuple[Sort, str]]] = {
     SIGNS: ("sign", "the program's losses lower what their names call bad, and raise what they call good"),
     FROZEN: ("frozen", "embeddings that are made from pretrained values, and frozen by that, get no random ones"),
     PREPARED: ("shift", "the data of an evaluation are prepared with what was fitted to those of the training"),
+    SHARED: ("shared", "the modules of a list have weights of their own each"),
     FORMULAS: ("formula", "the program computes what it names by the formula of that name"),
 }
 _MOST_TOLD: Final = 3
 _FIELDS: Final = (
-    aliases, policy, generative, network, training, derivatives, survival, recognition, data, arguments, passes, splits
+    aliases, policy, generative, network, training, averages, derivatives, survival, recognition, data, arguments,
+    passes, splits,
 )  # fmt: skip
 _PATTERNS: Final = tuple(pattern for field in _FIELDS for pattern in field.PATTERNS)
 

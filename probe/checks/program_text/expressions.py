@@ -97,7 +97,7 @@ def assignments(tree: ast.AST) -> Iterator[tuple[str, ast.expr, int]]:
             continue
         for target, value in pairs_of(node.targets[0], node.value):
             if isinstance(target, ast.Name | ast.Attribute):
-                yield target.id if isinstance(target, ast.Name) else target.attr, value, node.lineno
+                yield name_of(target), value, node.lineno
 
 
 def blocks_in(tree: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -113,9 +113,16 @@ def find(node: ast.AST, is_wanted: Callable[[ast.AST], bool]) -> bool:
     return any(is_wanted(one) for one in walked(node))
 
 
-def is_difference(node: ast.expr | None) -> bool:
+def is_difference(node: ast.AST | None) -> bool:
     """Return whether an expression is `a - b`."""
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
+
+
+def name_of(node: ast.AST | None) -> str:
+    """Return a name, or the last name of an attribute; empty for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def is_name(node: ast.AST, name: str) -> bool:

@@ -10,7 +10,6 @@ from tests.probe.distributed.processes import run_in_ranks
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytestmark = [
-    pytest.mark.xdist_group("collectives"),
     pytest.mark.skipif(
         not hasattr(torch.distributed, "all_gather_single"), reason="this PyTorch names its collectives otherwise"
     ),

@@ -17,7 +17,6 @@ from mindscope.storage.ranks.topology import read_topology
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytestmark = [
     pytest.mark.skipif(not torch.distributed.is_available(), reason="this PyTorch has no torch.distributed"),
-    pytest.mark.xdist_group("ranks"),
 ]
 
 SCRIPT = Path(__file__).with_name("train_in_ranks.py")

@@ -13,7 +13,6 @@ from mindscope.storage import open_store
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytestmark = [
     pytest.mark.skipif(not torch.distributed.is_available(), reason="this PyTorch has no torch.distributed"),
-    pytest.mark.xdist_group("ranks"),
 ]
 
 SCRIPT = Path(__file__).with_name("run_in_ranks.py")

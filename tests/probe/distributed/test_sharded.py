@@ -8,7 +8,6 @@ from mindscope.storage import open_store
 from tests.probe.distributed.processes import run_in_ranks
 
 pytest.importorskip("torch.distributed.fsdp", reason="PyTorch with FSDP2 is not installed")
-pytestmark = pytest.mark.xdist_group("sharded")
 
 STEPS = 4
 #: Elements of the parts on rank 0 and rank 1; of three rows the first rank has two.

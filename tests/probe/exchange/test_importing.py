@@ -1,5 +1,6 @@
 """What other tools wrote comes into the store as it is: values, steps, ranks, and what could not be taken is said."""
 
+import io
 import sqlite3
 from pathlib import Path
 
@@ -231,3 +232,28 @@ def test_a_name_of_thousands_of_characters_is_refused(tmp_path):
     (tmp_path / "run.csv").write_text(_HEADER + "0,1,0,0,w,0,gradient/mean,1\n")
     with open_store("memory:") as store, pytest.raises(InvalidName, match="at most 1000 characters, got 5000"):
         import_runs(store, tmp_path / "run.csv", name="n" * 5000)
+
+
+def test_images_and_sounds_of_torchs_own_writer_are_read_within_bounds(tmp_path):
+    torch, pillow = pytest.importorskip("torch"), pytest.importorskip("PIL.Image")
+    from torch.utils.tensorboard import SummaryWriter
+
+    image = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
+    writer = SummaryWriter(str(tmp_path / "exp"))
+    for step in range(103):
+        writer.add_image("drawn", image + np.uint8(step), step, dataformats="HWC")
+    writer.add_audio("spoken", torch.zeros(1, 800), 7, sample_rate=8000)
+    writer.add_scalar("loss", 1.0, 7)
+    writer.close()
+    with open_store("memory:") as store:
+        ((run, notes),) = import_runs(store, tmp_path)
+        events = store.events(run.id, kind="media")
+        assert [event.step for event in events if event.data["name"] == "drawn"] == [*range(101), 102]
+        file = store.attachment(run.id, str(next(event for event in events if event.step == 9).data["digest"]))
+        with pillow.open(io.BytesIO(file)) as read:
+            np.testing.assert_array_equal(np.asarray(read), image + np.uint8(9))
+        (sound,) = [event for event in events if event.data["name"] == "spoken"]
+        assert (sound.step, sound.data["type"]) == (7, "audio/wav")
+        assert store.attachment(run.id, str(sound.data["digest"])).startswith(b"RIFF")
+        assert [record.scalars for record in store.replay(run.id, first=7, last=7)] == [{"loss": 1.0}]
+        assert notes == ("rank 0: 1 images and sounds are beyond the bounds of `media` and left out",)

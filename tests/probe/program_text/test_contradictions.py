@@ -19,9 +19,78 @@ class Boxes:
             x1, x2 = 1 - x2, 1 - x1
         return img, (x1, y1, x2, y2)
 """
+COPIES = "for e, s in zip(ema.parameters(), net.parameters()):\n    "
 PAIRS = {
     "ratio": ("ratio = torch.exp(old_logp - new_logp)", "ratio = torch.exp(new_logp - old_logp)"),
     "ratio, as a method": ("ratio = (b.old_logprob - logprob).exp()", "ratio = (logprob - b.old_logprob).exp()"),
+    "residual": (
+        "def forward(self, x):\n    x = self.attn(self.ln_1(x))\n    x = x + self.mlp(self.ln_2(x))\n    return x",
+        "def forward(self, x):\n    x = x + self.attn(self.ln_1(x))\n    x = x + self.mlp(self.ln_2(x))\n"
+        "    x = self.head(self.ln_f(x))\n    return x",
+    ),
+    "residual, returned": (
+        "def forward(self, x):\n    x = self.attn(self.norm1(x))\n    return x + self.mlpf(self.norm2(x))",
+        "def forward(self, x):\n    x = x + self.attn(self.norm1(x))\n    return x + self.mlpf(self.norm2(x))",
+    ),
+    "blocks of a list": (
+        "self.blocks = nn.ModuleList([Block(d)] * 6)",
+        "self.blocks = nn.ModuleList([Block(d) for _ in range(6)])",
+    ),
+    "layers in a row": (
+        "net = nn.Sequential(nn.Linear(4, 8), *[nn.Linear(8, 8)] * depth)",
+        "net = nn.Sequential(nn.Linear(4, 8), *[nn.ReLU()] * depth)",
+    ),
+    "gradients that are clipped before their pass": (
+        "for x in loader:\n    opt.zero_grad()\n    loss = net(x).sum()\n    clip_grad_norm_(net.parameters(), 1.0)\n"
+        "    loss.backward()\n    opt.step()",
+        "for x in loader:\n    opt.zero_grad()\n    loss = net(x).sum()\n    loss.backward()\n"
+        "    clip_grad_norm_(net.parameters(), 1.0)\n    opt.step()",
+    ),
+    "gradients that are clipped behind the step": (
+        "for x in loader:\n    opt.zero_grad()\n    net(x).sum().backward()\n    opt.step()\n"
+        "    norm = clip_grad_norm_(net.parameters(), 1.0)",
+        "for x in loader:\n    opt.zero_grad()\n    net(x).sum().backward()\n"
+        "    norm = clip_grad_norm_(net.parameters(), 1.0)\n    opt.step()",
+    ),
+    "slow copy": (
+        f"decay = 0.99\n{COPIES}e.mul_(1 - decay).add_(s, alpha=decay)",
+        f"decay = 0.99\n{COPIES}e.mul_(decay).add_(s, alpha=1 - decay)",
+    ),
+    "slow copy, in one expression": (
+        f"tau = 0.995\n{COPIES}e.data.copy_(tau * s.data + (1 - tau) * e.data)",
+        f"tau = 0.005\n{COPIES}e.data.copy_(tau * s.data + (1 - tau) * e.data)",
+    ),
+    "slow copy, assigned": (
+        f"def update(ema, net, m=0.99):\n    {COPIES}    e.data = (1 - m) * e.data + m * s.data",
+        f"def update(ema, net, m=0.99):\n    {COPIES}    e.data = m * e.data + (1 - m) * s.data",
+    ),
+    "slow copy, by lerp": (
+        f"m = 0.99\n{COPIES}e.lerp_(s, m)",
+        f"m = 0.01\n{COPIES}e.lerp_(s, m)",
+    ),
+    "weights of classes": (
+        "counts = torch.bincount(y).float()\nweights = counts / counts.sum()\n"
+        "criterion = nn.CrossEntropyLoss(weight=weights)",
+        "counts = torch.bincount(y).float()\nweights = counts.sum() / counts\n"
+        "criterion = nn.CrossEntropyLoss(weight=weights)",
+    ),
+    "weights of classes, turned in two steps": (
+        "class_weights = class_counts / len(y)\nloss = F.cross_entropy(s, y, weight=class_weights)",
+        "class_weights = class_counts / len(y)\nclass_weights = 1.0 / class_weights\n"
+        "loss = F.cross_entropy(s, y, weight=class_weights)",
+    ),
+    "policy gradient": (
+        "policy_loss = (torch.stack(log_probs) * advantage).sum()",
+        "policy_loss = -(torch.stack(log_probs) * advantage).sum()",
+    ),
+    "policy gradient, action by action": (
+        "for log_prob, R in zip(policy.saved_log_probs, returns):\n    policy_loss.append(log_prob * R)",
+        "for log_prob, R in zip(policy.saved_log_probs, returns):\n    policy_loss.append(-log_prob * R)",
+    ),
+    "policy gradient, beside its entropy": (
+        "ent = -(probs * log_probs).sum()\nloss = (dist.log_prob(a) * (returns - v).detach()).mean() - 0.01 * ent",
+        "ent = -(probs * log_probs).sum()\nloss = -(dist.log_prob(a) * (returns - v).detach()).mean() - 0.01 * ent",
+    ),
     "surrogate": ("loss = -torch.max(surr1, surr2).mean()", "loss = -torch.min(surr1, surr2).mean()"),
     "twin critics": ("target_q = torch.max(q1_next, q2_next)", "target_q = torch.min(q1_next, q2_next)"),
     "reversed gradients": (
@@ -332,6 +401,13 @@ def test_what_fits_its_names_is_not(name):
 @pytest.mark.parametrize(
     "text",
     [
+        # what grows is turned later, is negated already, or is to become less
+        "pg_loss = (logp * adv).mean()\n(-pg_loss).backward()",
+        "logp = -dist.log_prob(a)\nloss = (logp * adv).mean()",
+        "adv = value - returns\nloss = (logp * adv).mean()",
+        "loss = (logp * cost).mean()",
+        "loss = (logp * adv).mean()\nopt = Adam(p, maximize=True)",
+        "loss = ((logp - old_logp).exp() * -adv).mean()",
         "loss = torch.max(-adv * ratio, -adv * clipped).mean()",  # both negated: the smaller surrogate
         "kl = torch.exp(ref_logp - logp) - (ref_logp - logp) - 1",  # an estimate of the divergence
         "loss = F.softplus(pos_dist - neg_dist).mean()",  # of distances the preferred one is the smaller

@@ -230,6 +230,20 @@ def test_a_distance_that_is_maximised(tmp_path, sign, outcome):
     assert found["loss_is_minimised", "mse_loss"] == outcome
 
 
+@pytest.mark.parametrize(("is_cut", "outcome"), [(False, "held"), (True, "broken")])
+def test_a_loss_whose_graph_was_cut(tmp_path, is_cut, outcome):
+    torch.manual_seed(0)
+    model = nn.Linear(4, 3)
+
+    def loss():
+        scores = model(torch.randn(16, 4))
+        if not is_cut:
+            return functional.cross_entropy(scores, torch.zeros(16, dtype=torch.long))
+        return functional.mse_loss(scores.argmax(1).float(), torch.zeros(16)).requires_grad_()
+
+    assert outcomes(tmp_path, model, loss)["the_loss_has_a_graph", ""] == outcome
+
+
 @pytest.mark.parametrize(("is_detached", "outcome"), [(True, None), (False, "broken")])
 def test_a_bootstrapped_target_with_a_gradient(tmp_path, is_detached, outcome):
     torch.manual_seed(0)
@@ -305,6 +319,33 @@ def test_a_policy_is_judged_however_its_loss_is_written(tmp_path, surprise, sign
 
     expected = None if surprise is _no_choice else outcome
     assert outcomes(tmp_path, model, loss).get(("good_actions_become_likelier", "")) == expected
+
+
+@pytest.mark.parametrize("has_probabilities", [True, False])
+@pytest.mark.parametrize("is_stacked", [True, False])
+@pytest.mark.parametrize(("sign", "outcome"), [(1, "held"), (-1, "broken")])
+def test_a_policy_whose_actions_are_taken_one_by_one(tmp_path, sign, outcome, is_stacked, has_probabilities):
+    torch.manual_seed(0)
+    model = ActorCritic()
+
+    def loss():
+        chosen, values, returns = [], [], torch.randn(24)
+        for _ in returns:
+            logits, value = model(torch.randn(1, 4))
+            scores = {"probs": logits.softmax(-1)} if has_probabilities else {"logits": logits}
+            actions = torch.distributions.Categorical(**scores)
+            chosen.append(actions.log_prob(actions.sample()).squeeze())
+            values.append(value.squeeze())
+        if is_stacked:
+            all_values = torch.stack(values)
+            gain = torch.stack(chosen) * (returns - all_values.detach())
+            return functional.mse_loss(all_values, returns) - sign * gain.sum()
+        pairs = list(zip(chosen, values, returns, strict=True))
+        losses = [-sign * one * (wanted.item() - value.item()) for one, value, wanted in pairs]
+        fits = [functional.smooth_l1_loss(value, wanted) for _, value, wanted in pairs]
+        return torch.stack(losses).sum() + torch.stack(fits).sum()
+
+    assert outcomes(tmp_path, model, loss)["good_actions_become_likelier", ""] == outcome
 
 
 @pytest.mark.parametrize("is_upside_down", [False, True])

@@ -125,8 +125,10 @@ def test_predictions_that_avoid_their_targets(told):
     assert "wrong_loss_sign" in found.causes
 
 
-@pytest.mark.parametrize(("is_aligned", "outcome"), [(True, "held"), (False, "broken")])
-def test_pictures_that_are_mirrored_without_their_masks(told, is_aligned, outcome):
+@pytest.mark.parametrize(
+    ("side", "outcome"), [(-1, "held"), (None, "broken"), (-2, "broken")], ids=["along", "not at all", "across"]
+)
+def test_pictures_that_are_mirrored_and_their_masks_otherwise(told, side, outcome):
     torch.manual_seed(0)
     model = nn.Conv2d(1, 1, 1)
 
@@ -135,8 +137,8 @@ def test_pictures_that_are_mirrored_without_their_masks(told, is_aligned, outcom
         image = 4 * mask + 0.1 * torch.randn(16, 1, 8, 8)
         turned = torch.rand(16) < 0.4
         image[turned] = image[turned].flip(-1)
-        if is_aligned:
-            mask[turned] = mask[turned].flip(-1)
+        if side is not None:
+            mask[turned] = mask[turned].flip(side)
         return functional.binary_cross_entropy_with_logits(model(image), mask)
 
     found = told(model, loss, **LONG)

@@ -5,18 +5,29 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from ..bindings import Function
+from ..bindings import Function, called
 from ..expressions import (
     DIGITS,
     assignments,
     blocks_in,
     calls_in,
     is_name,
+    words_in,
 )
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
 
+#: Words of the parts of a block, and of its norms.
+_PARTS: Final = frozenset({"mha", "msa", "ff", "mixer", "ssm", "tokens", "channels"})
+_BEGINNINGS: Final = ("attn", "attention", "mlp", "ffn", "feedforward")
+_NORMS: Final = frozenset({"norm", "norm1", "norm2", "norm3", "ln", "ln1", "ln2", "ln3", "layernorm", "rms", "rmsnorm"})
+#: How the names of modules begin that have no weights.
+_WITHOUT_WEIGHTS: Final = (
+    "ReLU", "GELU", "SiLU", "ELU", "CELU", "SELU", "Mish", "LeakyReLU", "Tanh", "Sigmoid", "Softmax", "Softplus",
+    "Hard", "Dropout", "AlphaDropout", "Identity", "Flatten", "Unflatten", "MaxPool", "AvgPool", "Adaptive", "Upsample",
+    "PixelShuffle", "DropPath", "Swish", "Activation",
+)  # fmt: skip
 #: Functions whose values are drawn.
 _RANDOM: Final = (
     "randn", "rand", "normal", "normal_", "uniform", "uniform_", "randn_like", "rand_like", "xavier_uniform_",
@@ -32,6 +43,67 @@ def _attention_scale(tree: ast.AST) -> Iterator[Found]:
                 root = next(calls_in(node.right, "sqrt"), None)
                 if root is not None and root is node.right and not words_of(name) & {"emb", "embed", "embedded"}:
                     yield "formula", f"{name} multiplies scores by {ast.unparse(root)} instead of dividing", line
+
+
+def _missing_residual(tree: ast.AST) -> Iterator[Found]:
+    """Each part of a block is added to what came in (He et al. 2016, arXiv:1512.03385; Xiong et al. 2020,
+    arXiv:2002.04745, figure 1b, for blocks that normalise first)."""
+    for function in walked(tree):
+        if not isinstance(function, Function):
+            continue
+        added, alone = [], []
+        for name, value, line in (*assignments(function), *_returned(function)):
+            sides = [value.left, value.right] if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) else []
+            if any(is_name(side, name) for side in sides) and any(_is_part(side, name) for side in sides):
+                added.append(value)
+            elif _is_part(value, name):
+                alone.append((name, value, line))
+        for name, value, line in alone if added else ():
+            words = f"{name} = {ast.unparse(value)} drops what came in, which {ast.unparse(added[0])} keeps"
+            yield "formula", words, line
+
+
+def _returned(function: ast.AST) -> Iterator[tuple[str, ast.expr, int]]:
+    """Yield sums that are returned, with each variable that is a term of them."""
+    for node in walked(function):
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.BinOp):
+            sides = (node.value.left, node.value.right)
+            yield from ((side.id, node.value, node.lineno) for side in sides if isinstance(side, ast.Name))
+
+
+def _is_part(node: ast.expr, name: str) -> bool:
+    """Return whether a value is attention or a network of a block, of what a norm makes of a variable."""
+    is_named = isinstance(node, ast.Call) and any(
+        word in _PARTS or word.startswith(_BEGINNINGS) for word in words_in(node.func)
+    )
+    if not is_named:
+        return False
+    calls = [one for one in walked(node) if isinstance(one, ast.Call) and one is not node]
+    norms = [call for call in calls if words_in(call.func) & _NORMS]
+    return any(len(call.args) == 1 and is_name(call.args[0], name) for call in norms)
+
+
+def _repeated_module(tree: ast.AST) -> Iterator[Found]:
+    """A list that is multiplied holds one module several times, and so one set of weights."""
+    for call in calls_in(tree, "ModuleList", "Sequential"):
+        for given in call.args:
+            product = given.value if isinstance(given, ast.Starred) else given
+            made = _repeated(product)
+            if made is not None:
+                words = f"{ast.unparse(product)} holds one {called(made)} several times, with the same weights"
+                yield "shared", words, product.lineno
+
+
+def _repeated(node: ast.expr) -> ast.Call | None:
+    """Return the call that makes a module with weights, in a list of one that is multiplied; None for anything else."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+        return None
+    for side in (node.left, node.right):
+        made = side.elts[0] if isinstance(side, ast.List) and len(side.elts) == 1 else None
+        is_class = isinstance(made, ast.Call) and called(made)[:1].isupper()
+        if is_class and isinstance(made, ast.Call) and not called(made).startswith(_WITHOUT_WEIGHTS):
+            return made
+    return None
 
 
 def _self_messages(tree: ast.AST) -> Iterator[Found]:
@@ -110,6 +182,8 @@ def _digit_of(name: str) -> str:
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _attention_scale,
+    _repeated_module,
+    _missing_residual,
     _self_messages,
     _random_pretrained,
     _twin_call,

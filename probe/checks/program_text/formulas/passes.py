@@ -42,6 +42,37 @@ def _dropped(block: list[ast.stmt]) -> Iterator[Found]:
             first = None
 
 
+def _unclipped(tree: ast.AST) -> Iterator[Found]:
+    """Gradients are clipped between the pass that computes them and the step (Pascanu et al. 2013, arXiv:1211.5063).
+
+    Told of statements of one block that clears them, clips before its pass or behind its step, and nowhere else.
+    """
+    for block in blocks_in(tree):
+        calls = list(_calls_of_a_step(block))
+        order = ["clip" if called(call).startswith("clip_grad") else called(call) for call in calls]
+        if sorted(order) != ["backward", "clip", "step", "zero_grad"]:
+            continue
+        clip = calls[order.index("clip")]
+        at = order.index("clip")
+        if order in (["zero_grad", "clip", "backward", "step"], ["clip", "zero_grad", "backward", "step"]):
+            yield "formula", f"{called(clip)} clips gradients before backward() computes them", clip.lineno
+        elif at > order.index("step") > order.index("backward") > order.index("zero_grad"):
+            yield "formula", f"{called(clip)} clips gradients when the step has been made", clip.lineno
+
+
+def _calls_of_a_step(block: list[ast.stmt]) -> Iterator[ast.Call]:
+    """Yield the calls that make a step, in their order; a branch or loop that holds one counts as one more."""
+    for statement in block:
+        is_plain = isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr)
+        for one in walked(statement):
+            name = called(one)
+            is_of_a_step = name in ("backward", "step", "zero_grad") or name.startswith("clip_grad")
+            if isinstance(one, ast.Call) and is_of_a_step and not words_in(one.func) & _BESIDE:
+                yield one
+                if not is_plain:
+                    yield one
+
+
 def _is_followed(rest: list[ast.stmt], owner: str) -> bool:
     """Return whether another pass comes next, and no optimizer but this one steps behind it."""
     calls = [one for statement in rest for one in walked(statement) if isinstance(one, ast.Call)]
@@ -69,4 +100,4 @@ def _owner(call: ast.Call) -> str:
 
 
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_cleared,)
+PATTERNS: Final[tuple[Pattern, ...]] = (_cleared, _unclipped)

@@ -1,7 +1,7 @@
 """Formulas of reinforcement learning: ratios, surrogates, twin critics and returns."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ..bindings import Function
@@ -13,6 +13,7 @@ from ..expressions import (
     find,
     inner,
     is_difference,
+    name_of,
     operand,
     terms,
     words_in,
@@ -26,6 +27,10 @@ _OLD: Final = frozenset({"old", "behavior", "behaviour", "prev"})
 _LOG: Final = frozenset({"log", "logp", "logprob", "logprobs", "logps", "lp", "logpi", "prob", "probs"})
 _DISCOUNTS: Final = frozenset({"gamma", "discount", "lam"})
 _TEMPERATURES: Final = frozenset({"alpha", "temperature", "temp"})
+#: Words, and names, of what a policy is to get more of; words of what it is to get less of.
+_GAINS: Final = frozenset({"advantage", "advantages", "adv", "advs", "gae", "return", "returns", "reward", "rewards"})
+_RETURNS: Final = frozenset({"R", "G", "Gt", "G_t"})
+_COSTS: Final = frozenset({"cost", "costs", "regret", "neg", "negative", "value", "values", "baseline", "critic"})
 _RUNNING: Final = frozenset({"trace", "traces", "eligibility", "rms", "normalizer"})
 
 
@@ -51,6 +56,73 @@ def _surrogate(tree: ast.AST) -> Iterator[Found]:
             is_larger = isinstance(term, ast.Call) and next(calls_in(term, "max", "maximum"), None) is term
             if sign < 0 and is_larger and words_through(term, known) & {"surr", "surr1", "ratio", "unclipped"}:
                 yield "formula", f"{name} raises the larger surrogate: {ast.unparse(term)}", line
+
+
+def _descent(tree: ast.AST) -> Iterator[Found]:
+    """The loss of a policy is minus log-probability times return (Williams 1992, "Simple statistical
+    gradient-following algorithms", equation 4; Sutton et al. 2000, "Policy gradient methods", theorem 1)."""
+    if any(_is_negated_likelihood(node) for node in walked(tree)):
+        return
+    known = {name: value for name, value, _ in assignments(tree)}
+    for name, value, line in (*assignments(tree), *_appended(tree)):
+        if "loss" not in words_of(name) or _is_used_negated(tree, name):
+            continue
+        for term, sign in terms(value):
+            parts, inside = factors(term)
+            chosen = [part for part in parts if _is_likelihood(part)]
+            gains = [part for part in parts if part not in chosen and _is_gain(part, known)]
+            if sign * inside > 0 and len(chosen) == 1 and len(gains) == 1 and len(parts) == 2:
+                words = f"{name} lowers the log-probability of what brought more: {ast.unparse(term)} without a minus"
+                yield "sign", words, line
+
+
+def _is_likelihood(node: ast.expr) -> bool:
+    """Return whether an expression is a log-probability by its name, and no ratio or difference of two."""
+    words = words_in(node)
+    is_log = bool(words & {"logp", "logprob", "logprobs", "logps", "logpi"}) or ("log" in words and bool(words & _LOG))
+    return is_log and not is_difference(inner(node)) and not words & (_OLD | _GAINS | {"exp", "entropy", "nll", "loss"})
+
+
+def _is_gain(node: ast.expr, known: Mapping[str, ast.expr]) -> bool:
+    """Return whether an expression is a return or an advantage by its name; neither a value minus a return."""
+    node = inner(node)
+    is_named = isinstance(node, ast.Name) and node.id in _RETURNS
+    words, made = words_in(node), known.get(node.id) if isinstance(node, ast.Name) else None
+    left = made.left if isinstance(made, ast.BinOp) and isinstance(made.op, ast.Sub) else node
+    if is_difference(node) and isinstance(node, ast.BinOp):
+        left = node.left
+    is_minus = any(isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.USub) for one in walked(made or node))
+    return (is_named or bool(words & _GAINS)) and not is_minus and not words_in(left) & _COSTS
+
+
+def _is_negated_likelihood(node: ast.AST) -> bool:
+    """Return whether a minus stands before a log-probability alone: a name may hold what is negated already."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return not isinstance(inner(node.operand), ast.BinOp) and _is_likelihood(node.operand)
+    is_rest = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and isinstance(node.left, ast.Constant)
+    return is_rest and isinstance(node, ast.BinOp) and _is_likelihood(node.right)
+
+
+def _is_used_negated(tree: ast.AST, name: str) -> bool:
+    """Return whether a value of this name has a minus before it anywhere, or an optimizer goes up."""
+
+    def has_minus(node: ast.AST) -> bool:
+        minus = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else None
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+            minus = node.right
+        is_turned = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub)
+        minus = node.value if is_turned and isinstance(node, ast.AugAssign) else minus
+        return minus is not None and find(minus, lambda one: name_of(one) == name)
+
+    return find(tree, lambda node: has_minus(node) or (isinstance(node, ast.keyword) and node.arg == "maximize"))
+
+
+def _appended(tree: ast.AST) -> Iterator[tuple[str, ast.expr, int]]:
+    """Yield name, value and line of what is appended to lists."""
+    for call in calls_in(tree, "append"):
+        kept = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if len(call.args) == 1 and name_of(kept):
+            yield name_of(kept), call.args[0], call.lineno
 
 
 def _twin_maximum(tree: ast.AST) -> Iterator[Found]:
@@ -143,6 +215,7 @@ def _is_discounted(value: ast.expr, name: str) -> bool:
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _ratio,
     _surrogate,
+    _descent,
     _twin_maximum,
     _forward_discount,
     _past_rewards,

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterator
 from typing import Final
 
 from ..bindings import Function, called, names_given, parameters_of
-from ..expressions import assignments, calls_in, words_in
+from ..expressions import assignments, calls_in, name_of, words_in
 from ..names import EVALUATION, TRAINING, words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -109,7 +109,7 @@ def _owner(call: ast.Call) -> str:
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     if isinstance(owner, ast.Call):
         return called(owner)
-    return owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+    return name_of(owner)
 
 
 def _gives_numbers(node: ast.AST) -> bool:

@@ -1,0 +1,154 @@
+"""Weights of a mean: of the parameters of a slow copy, and of the classes in a loss."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ..bindings import called
+from ..expressions import assignments, calls_in, find, inner, is_difference, is_name, name_of, words_in
+from ..names import words_of
+from ..trees import walked
+from .pattern import Found, Pattern
+
+#: Share of the other network from which on a slow copy is none (our choice; usual are 0.001 to 0.1).
+_MOST_TAKEN: Final = 0.9
+_COUNTS: Final = frozenset({"count", "counts", "freq", "freqs", "frequency", "frequencies", "bincount", "n"})
+_TOTALS: Final = frozenset({"sum", "total", "len", "n", "numel", "size"})
+_LOSSES: Final = ("CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll_loss")
+
+
+def _fast_copy(tree: ast.AST) -> Iterator[Found]:
+    """A slow copy keeps nearly all of itself in an update (Lillicrap et al. 2016, arXiv:1509.02971, algorithm 1)."""
+    numbers = _numbers(tree)
+    for loop in walked(tree):
+        slow = _slow_parameter(loop) if isinstance(loop, ast.For) else ""
+        for node in walked(loop) if slow else ():
+            taken = _share_taken(node, slow)
+            share = numbers.get(taken, 0.0) if taken else 0.0
+            if _MOST_TAKEN <= share < 1.0 and isinstance(node, ast.expr | ast.Assign):
+                words = (
+                    f"{ast.unparse(node)} keeps {1 - share:.3g} of {slow} and takes {share:.3g} of the other network"
+                )
+                yield "formula", words, node.lineno
+
+
+def _slow_parameter(loop: ast.For) -> str:
+    """Return the first name of a loop over the parameters of two networks; empty for another loop."""
+    is_pair = called(loop.iter) == "zip" and isinstance(loop.iter, ast.Call) and len(loop.iter.args) == 2
+    if not is_pair or not isinstance(loop.iter, ast.Call) or not isinstance(loop.target, ast.Tuple):
+        return ""
+    holds = all(next(calls_in(one, "parameters"), None) is not None for one in loop.iter.args)
+    names = [one.id for one in loop.target.elts if isinstance(one, ast.Name)]
+    written = [name for name in names if any(_is_written(node, name) for node in walked(loop))]
+    return written[0] if holds and len(names) == 2 and len(written) == 1 else ""
+
+
+def _is_written(node: ast.AST, name: str) -> bool:
+    """Return whether a statement writes a tensor of this name, or its data, in place."""
+    if isinstance(node, ast.Assign):
+        return any(_is_of(target, name) and not isinstance(target, ast.Name) for target in node.targets)
+    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_")
+    return is_method and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_of(node.func, name)
+
+
+def _is_of(node: ast.expr, name: str) -> bool:
+    """Return whether an expression is a tensor of this name, its data, or a chain of methods on it."""
+    while isinstance(node, ast.Attribute | ast.Call):
+        node = node.value if isinstance(node, ast.Attribute) else node.func
+    return is_name(node, name)
+
+
+def _share_taken(node: ast.AST, slow: str) -> str:
+    """Return the name of the share of the other network that an update takes; empty for what is no such update.
+
+    It is `x` of `slow.mul_(1 - x).add_(other, alpha=x)`, of `slow.lerp_(other, x)`, and of `slow.copy_((1 - x) * slow +
+    x * other)` or its assignment.
+    """
+    if isinstance(node, ast.Call) and called(node) == "lerp_" and _is_of(node.func, slow) and len(node.args) == 2:
+        return name_of(node.args[1])
+    if isinstance(node, ast.Call) and called(node) == "add_" and _is_of(node.func, slow):
+        kept = next((call for call in calls_in(node.func, "mul_") if call.args), None)
+        rest = _rest_of(kept.args[0]) if kept is not None else ""
+        given = [*(one.value for one in node.keywords if one.arg == "alpha"), *node.args]
+        return rest if rest and any(find(one, lambda part: name_of(part) == rest) for one in given) else ""
+    if isinstance(node, ast.Call) and called(node) == "copy_" and _is_of(node.func, slow) and node.args:
+        return _share_in(node.args[0], slow)
+    return _share_in(node.value, slow) if isinstance(node, ast.Assign) else ""
+
+
+def _share_in(node: ast.expr, slow: str) -> str:
+    """Return `x` of `(1 - x) * slow + x * other`."""
+    node = inner(node)
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+        return ""
+    for kept, taken in ((node.left, node.right), (node.right, node.left)):
+        sides = [(one.left, one.right) for one in (kept, taken) if isinstance(one, ast.BinOp)]
+        if len(sides) != 2:
+            return ""
+        rest = next((found for side in sides[0] if (found := _rest_of(side))), "")
+        is_kept = any(_is_of(side, slow) for side in sides[0])
+        if rest and is_kept and any(name_of(side) == rest for side in sides[1]):
+            return rest
+    return ""
+
+
+def _rest_of(node: ast.expr) -> str:
+    """Return the name `x` of `1 - x`."""
+    is_rest = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and isinstance(node.left, ast.Constant)
+    return name_of(node.right) if is_rest and isinstance(node, ast.BinOp) and ast.unparse(node.left) in "1.0" else ""
+
+
+def _numbers(tree: ast.AST) -> Mapping[str, float]:
+    """Return the numbers that names are given once, as values or as defaults; a name with several has none."""
+    found: dict[str, set[float]] = {}
+    given = [(name, value) for name, value, _ in assignments(tree)]
+    for node in walked(tree):
+        if isinstance(node, ast.FunctionDef):
+            names = [one.arg for one in node.args.args][-len(node.args.defaults) :] if node.args.defaults else []
+            given += list(zip(names, node.args.defaults, strict=False))
+    for name, value in given:
+        is_number = isinstance(value, ast.Constant) and isinstance(value.value, float)
+        if is_number and isinstance(value, ast.Constant) and isinstance(value.value, float):
+            found.setdefault(name, set()).add(value.value)
+        elif not is_name(value, name):
+            found.setdefault(name, set()).add(float("nan"))
+    return {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
+
+
+def _weights_of_counts(tree: ast.AST) -> Iterator[Found]:
+    """Weights of classes make up for their frequencies, so they fall with them (King and Zeng 2001, equation 7)."""
+    used = {
+        name_of(one.value)
+        for call in calls_in(tree, *_LOSSES)
+        for one in call.keywords
+        if one.arg == "weight" and name_of(one.value)
+    }
+    for name, value, line in assignments(tree):
+        value = inner(value)
+        if name not in used or not words_of(name) & {"weight", "weights", "w"} or not isinstance(value, ast.BinOp):
+            continue
+        is_share = isinstance(value.op, ast.Div) and not find(value.left, _is_quotient)
+        of_counts = words_in(value.left) & _COUNTS and words_in(value.right) & _TOTALS
+        if is_share and of_counts and not _is_inverted(tree, name) and not find(value.left, is_difference):
+            words = f"{name} = {ast.unparse(value)} weighs the frequent classes most; a loss has the rare ones to weigh"
+            yield "formula", words, line
+
+
+def _is_quotient(node: ast.AST) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Pow)
+
+
+def _is_inverted(tree: ast.AST, name: str) -> bool:
+    """Return whether a value of this name is divided by, or subtracted, anywhere."""
+
+    def is_below(node: ast.AST) -> bool:
+        is_turned = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Sub | ast.Pow)
+        return is_turned and isinstance(node, ast.BinOp) and find(node, lambda one: is_name(one, name))
+
+    return find(tree, is_below) or any(
+        find(call, lambda one: is_name(one, name)) for call in calls_in(tree, "reciprocal", "flip")
+    )
+
+
+#: Every formula of this file.
+PATTERNS: Final[tuple[Pattern, ...]] = (_fast_copy, _weights_of_counts)
