@@ -1,10 +1,11 @@
 """Our attacks against those of Foolbox, ART and torchattacks: how fast they are and how far they get.
 
-    python benchmarks/attacks.py [--json] [--quick] [--only speed|strength]
+    python benchmarks/attacks.py [--json] [--quick] [--only speed|strength|pairs]
 
 Nothing is trained: three networks for 8 x 8 digits stand beside the code. Every call takes turns with those of the
 other libraries in one process, on one thread, and is measured in processor time; a ratio is the median over rounds of
-the fastest library's time to ours, through PyTorch and through our engine. The libraries come with the extra `bench`.
+the fastest library's time to ours, through PyTorch and through our engine. `pairs` runs every attack in every norm,
+with AutoAttack beside the others where it is installed (github.com/fra31/auto-attack). The others come with `bench`.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from attacks.libraries import PACKAGES, missing
+from attacks.pairs import pair_rows
 from attacks.speed import QUICK, RACES, race_rows
 from attacks.strength import strength_rows
 from environment import machine
@@ -28,6 +30,8 @@ def measured(only: str | None, quick: bool) -> Iterator[dict[str, Any]]:
     """All rows, as they come."""
     if only in (None, "speed"):
         yield from race_rows(QUICK if quick else RACES)
+    if only in (None, "pairs"):
+        yield from pair_rows("plain", 2 if quick else 5, "fgsm" if quick else "")
     if only in (None, "strength"):
         yield from strength_rows(quick)
 
@@ -44,7 +48,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--quick", action="store_true", help="under a minute, for checks")
-    parser.add_argument("--only", choices=("speed", "strength"), help="one half")
+    parser.add_argument("--only", choices=("speed", "strength", "pairs"), help="one part")
     options = parser.parse_args()
     if find_spec("torch") is None:
         sys.stderr.write("attacks are compared through PyTorch, which is not installed; pip install mindscope[torch]\n")

@@ -252,6 +252,7 @@ checks: true                  # try at two steps, on copies of the model, what m
 #   subjects: [activation, gradient]
 #   memory: 512MB
 #   severity: warning         # least severity of a finding that stores it
+# media: {steps: 100, per_step: 64, largest: 16MB, total: 1GB}   # of `log_image` and `log_audio`; later steps thin out
 # routers:                    # mixture-of-experts routers that are not recognised by themselves
 #   - {sites: ["*.gate"], top_k: 2, holds: logits, output: 0, experts: 8, capacity_factor: 1.25}
 #   - {sites: ["*.switch"], attribute: last_choice, holds: experts}

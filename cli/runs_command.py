@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -11,6 +12,7 @@ import typer
 
 from .evaluation_verdict import evaluation_cell, evaluation_document, print_evaluation
 from .failures import STORE_UNREADABLE
+from .known_runs import KnownRuns
 from .loss_lines import ends_in_json, print_loss
 from .output import add_row, age, as_json, console, print_json, table
 from .step_spans import Span, merged, steps_in_words
@@ -68,8 +70,13 @@ def runs(
     store = same_store or store
     with open_existing(store) as opened:
         found = opened.runs(limit=limit)
-        verdicts = [stored_verdict(opened, run) for run in found]
-        steps = [] if as_document else [finished_steps(opened, run) for run in found]
+        known = KnownRuns()
+        verdicts = [known.recall(opened, run, "verdict", partial(stored_verdict, opened, run)) for run in found]
+        steps = [
+            known.recall(opened, run, "steps", partial(finished_steps, opened, run))
+            for run in ([] if as_document else found)
+        ]
+        known.save()
         outcomes = {run.id: opened.outcomes(run.id) for run in found if run.kind == "evaluation"}
     if as_document:
         parts = [

@@ -70,16 +70,7 @@ def load_samples(path: str) -> "tuple[NDArray[np.generic], NDArray[np.generic]]"
     Raises:
         WrongUse: There is no such file, it is no `.npz`, or one of the two arrays is missing.
     """
-    from ..storage.npz_files import UnreadableArrays, read_npz
-
-    if not Path(path).is_file():
-        raise WrongUse(f"no data at {path!r}; --data expects an .npz file with arrays x and y")
-    try:
-        arrays = read_npz(Path(path))
-    except UnreadableArrays as error:
-        raise WrongUse(
-            f"{path!r} is not an .npz file of plain arrays; write one with numpy.savez(path, x=..., y=...) ({error})"
-        ) from None
+    arrays = load_arrays(path)
     missing = [name for name in ("x", "y") if name not in arrays]
     if missing:
         raise WrongUse(f"{path!r} lacks {' and '.join(missing)}; it holds {', '.join(arrays) or 'nothing'}")
@@ -91,6 +82,24 @@ def load_samples(path: str) -> "tuple[NDArray[np.generic], NDArray[np.generic]]"
             f"{y.dtype}{y.shape}"
         )
     return x, y
+
+
+def load_arrays(path: str) -> "dict[str, NDArray[np.generic]]":
+    """Load the arrays of an `.npz` file by name.
+
+    Raises:
+        WrongUse: There is no such file, or it is no `.npz`.
+    """
+    from ..storage.npz_files import UnreadableArrays, read_npz
+
+    if not Path(path).is_file():
+        raise WrongUse(f"no data at {path!r}; --data expects an .npz file with arrays x and y")
+    try:
+        return dict(read_npz(Path(path)))
+    except UnreadableArrays as error:
+        raise WrongUse(
+            f"{path!r} is not an .npz file of plain arrays; write one with numpy.savez(path, x=..., y=...) ({error})"
+        ) from None
 
 
 def _load_file(path: Path) -> ModuleType:

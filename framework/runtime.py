@@ -6,7 +6,6 @@ garbage collector knows, so training pays nothing for it. The peak is only known
 is the operating system's, of the whole process.
 """
 
-import gc
 import os
 import re
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..garbage import objects_of
 from .allocator import release_freed_memory
 from .dtype import Array
 from .errors import EngineError
@@ -225,15 +225,14 @@ def _buffers() -> dict[int, int]:
 
 
 def _arrays() -> Iterator[Array]:
-    for thing in gc.get_objects():
-        kind = type(thing)  # isinstance would ask proxies of other libraries for their class, and wake them
-        if issubclass(kind, Tensor):
+    for thing in objects_of(Tensor, Arena, TapeNode):
+        if isinstance(thing, Tensor):
             data = getattr(thing, "_data", None)
             if isinstance(data, np.ndarray) and 0 not in data.strides[:1]:  # traced tensors have no memory
                 yield data
-        elif kind is Arena:
+        elif isinstance(thing, Arena):
             yield thing.flat
-        elif kind is TapeNode and thing.outputs is not None:
+        elif thing.outputs is not None:
             outputs = thing.outputs if isinstance(thing.outputs, tuple) else (thing.outputs,)
             yield from (array for array in outputs if isinstance(array, np.ndarray))
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from ..storage import Finding
 from .calibration import NAMED
-from .root_causes import began_together, possible_causes
+from .consequences import possible_causes
+from .root_causes import began_together
 from .rule_confidence import VERIFIED
 from .rules import RULES
 

@@ -13,7 +13,7 @@ from ..storage import Finding, FindingKey, Json, RunState, display_site, state_i
 from ..storage.plain_text import without_escapes
 from ..storage.training_kinds import TrainingKind
 from .account import Account, account_of
-from .root_causes import NON_FINITE
+from .consequences import NON_FINITE
 from .rule_confidence import record_in_words
 from .schedule_thinning import ScheduleThinning
 from .unknown_cause import UNKNOWN, standing_of

@@ -10,8 +10,9 @@ from typing import Final
 import numpy as np
 
 from ..storage import Event, Finding, StepRecord, display_site
+from .consequences import NON_FINITE
 from .event_fields import number, words
-from .root_causes import JUST_BEFORE, NON_FINITE
+from .root_causes import JUST_BEFORE
 from .running_statistics import Mask
 
 __all__ = ["Batches", "Change", "Changes", "change_at"]

@@ -4,54 +4,23 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ..storage import Finding, Structure
+from .consequences import ATTENTION, FADED_LATER, LAST_RESORT, NON_FINITE, SHAPES, Causes, explains_anything, may_follow
 from .failure import LOST_CONNECTION
 from .loss_levels import HALFWAY
 
-_Causes = frozenset[str]
-
-NON_FINITE: Final[_Causes] = frozenset({"non_finite_activation", "non_finite_loss", "non_finite_gradient"})
-#: Causes that are judged by the shape of the loss alone; anything that harms the loss can look like them.
-_SHAPES: Final[_Causes] = frozenset({"loss_spike", "wrong_loss_sign", "uninformative_labels", "bad_batch"})
-_ATTENTION: Final[_Causes] = frozenset({"attention_logit_growth", "attention_entropy_collapse"})
-_INSTABILITY: Final[_Causes] = (
-    NON_FINITE
-    | _SHAPES
-    | _ATTENTION
-    | {"exploding_gradient", "loss_scale_overflow", "dead_units", "saturated_activation", "router_collapse"}
-)
-_STANDSTILL: Final[_Causes] = frozenset(
-    {
-        "learning_rate_too_low",
-        "vanishing_gradient",
-        "uninformative_labels",
-        "plateau",
-        "collapsed_output",
-        "ignored_input",
-    }
-)
-_RATE: Final[_Causes] = frozenset({"learning_rate_too_high", "missing_warmup"})
-_ANY: Final[_Causes] = _INSTABILITY | _STANDSTILL | _RATE
-
 #: What the evidence of a leak holds whose outputs depend on input at a later position.
 SEEN_EARLIER: Final = "first_output"
-#: Causes of last resort: any cause that was found by then explains them.
-LAST_RESORT: Final[_Causes] = frozenset({"unknown", "plateau"})
 #: Causes of one moment: another cause that began at most `JUST_BEFORE` steps before explains them.
-MOMENTARY: Final[_Causes] = frozenset({"loss_spike"})
+MOMENTARY: Final[Causes] = frozenset({"loss_spike"})
 JUST_BEFORE: Final = 20
 #: Harm that the run has recovered from: it explains only what began before, and comes after lasting causes.
-PASSED: Final[_Causes] = frozenset({"missing_warmup"})
+PASSED: Final[Causes] = frozenset({"missing_warmup"})
 #: What grows where a loss has no floor.
-_GROWTH: Final[_Causes] = frozenset({"exploding_gradient", "learning_rate_too_high", "attention_logit_growth"})
-#: Causes that cost time or memory, or concern other data: they explain nothing of the training's loss.
-_BESIDE: Final[_Causes] = frozenset(
-    {"straggler", "dataloader_bound", "memory_growth", "train_val_shift", "rank_rng_error", "overfitting"}
-)
-
+_GROWTH: Final[Causes] = frozenset({"exploding_gradient", "learning_rate_too_high", "attention_logit_growth"})
 #: Causes that are judged over a long window: anything found while it was open may explain them.
-WINDOWED: Final[_Causes] = frozenset({"uninformative_labels", "wrong_loss_sign", "overfitting", "frozen_parameter"})
+WINDOWED: Final[Causes] = frozenset({"uninformative_labels", "wrong_loss_sign", "overfitting", "frozen_parameter"})
 #: Causes that are told by what was done, and not by a threshold on what came of it; they are named first.
-CERTAIN: Final[_Causes] = NON_FINITE | {
+CERTAIN: Final[Causes] = NON_FINITE | {
     # what ended the run; a process that was killed may have been so on request
     "hang",
     "input_mismatch",
@@ -84,13 +53,11 @@ CERTAIN: Final[_Causes] = NON_FINITE | {
     "zero_advantage",
 }
 #: Causes that only cost time; they are named last.
-PERFORMANCE: Final[_Causes] = frozenset({"straggler", "dataloader_bound"})
-
+PERFORMANCE: Final[Causes] = frozenset({"straggler", "dataloader_bound"})
 #: Metrics by which a batch is found whose input is not finite.
 _NON_FINITE_INPUT: Final = frozenset({"batch/nans", "batch/pos_infs"})
-
 #: Harm that values carry from module to module, and harm that gradients carry back.
-ON_THE_WAY_FORTH: Final[_Causes] = _ATTENTION | {
+ON_THE_WAY_FORTH: Final[Causes] = ATTENTION | {
     "non_finite_activation",
     "dead_units",
     "saturated_activation",
@@ -98,110 +65,7 @@ ON_THE_WAY_FORTH: Final[_Causes] = _ATTENTION | {
     "expert_starvation",
     "unnormalized_input",
 }
-ON_THE_WAY_BACK: Final[_Causes] = frozenset({"non_finite_gradient", "exploding_gradient", "vanishing_gradient"})
-
-#: Parts of a model that get nothing to learn any more. Labels that tell nothing, and a loss with the wrong sign,
-#: explain them if they begin later: after that was found on a batch, or after a loss that never fell was judged.
-FADED_LATER: Final[_Causes] = frozenset({"frozen_parameter", "expert_starvation", "vanishing_gradient"})
-
-#: The causes that may follow from each cause; such a finding is folded under the earlier one.
-CONSEQUENCES: Final[dict[str, _Causes]] = {
-    "accumulation_scale": _ANY | {"clipping_to_nothing"},
-    "attention_entropy_collapse": _ATTENTION | _STANDSTILL,
-    "attention_logit_growth": _INSTABILITY | _STANDSTILL,
-    "bad_batch": _INSTABILITY | _RATE | {"unnormalized_input"},
-    "bad_initialization": _ANY | {"clipping_to_nothing", "frozen_parameter"},
-    "clipping_to_nothing": _STANDSTILL,
-    "collapsed_output": frozenset({"plateau", "uninformative_labels"}),
-    "constant_loss": _STANDSTILL | {"missing_optimizer_step"},
-    "data_leak": _SHAPES | {"overfitting", "unused_value"},
-    "dead_units": _STANDSTILL | {"frozen_parameter", "weight_decay_too_high"},
-    "expert_starvation": frozenset({"frozen_parameter"}),
-    "exploding_gradient": _INSTABILITY | _RATE,
-    "flow_error": _STANDSTILL | _SHAPES,
-    "formula_error": _STANDSTILL | _SHAPES,
-    "reshape_error": _STANDSTILL | _SHAPES | {"data_leak"},
-    "unused_value": _STANDSTILL | _SHAPES | {"overfitting"},
-    "frozen_parameter": _STANDSTILL | {"missing_optimizer_step", "unused_value"},
-    "gradient_into_target": _STANDSTILL | _SHAPES | {"unused_value"},
-    "hang": frozenset({"program_error", "process_killed", "straggler", "dataloader_bound"}),
-    "ignored_input": _STANDSTILL | _SHAPES | {"overfitting", "unused_value"},
-    "kl_blowup": (_SHAPES - {"wrong_loss_sign"}) | {"reward_hacking", "zero_advantage"},
-    "learning_rate_too_high": _INSTABILITY
-    | _STANDSTILL
-    | {"missing_warmup", "zero_advantage", "kl_blowup", "frozen_parameter", "weight_decay_too_high"},
-    "learning_rate_too_low": frozenset({"plateau", "uninformative_labels"}),
-    "loss_input_domain": _ANY | {"sample_mixing"},
-    "loss_scale_overflow": _SHAPES | {"non_finite_gradient", "missing_optimizer_step", "learning_rate_too_low"},
-    "memory_growth": frozenset({"out_of_memory", "process_killed"}),
-    "missing_nonlinearity": _STANDSTILL | {"unused_value"},
-    "missing_optimizer_step": _STANDSTILL | {"frozen_parameter", "stale_weights"},
-    "missing_warmup": _INSTABILITY | _STANDSTILL | {"unused_value"},
-    "missing_zero_grad": _ANY | {"clipping_to_nothing"},
-    "optimizer_state_stale": _INSTABILITY | {"learning_rate_too_high"},
-    "padding_attended": _STANDSTILL | _SHAPES | {"unused_value"},
-    "padding_counted": _STANDSTILL | {"unused_value"},
-    "parameter_not_in_optimizer": _STANDSTILL
-    | {"missing_optimizer_step", "unused_value", "wrong_train_eval_mode", "stale_weights", "rank_desync"},
-    "rank_desync": _INSTABILITY | _STANDSTILL | {"silent_data_corruption", "rank_rng_error"},
-    "rank_dropped": frozenset({"rank_desync"}),
-    "reduce_scale": _ANY | {"clipping_to_nothing"},
-    "repeated_batch": _SHAPES | {"overfitting", "identical_rank_data"},
-    "reseeded_generator": _STANDSTILL | {"repeated_batch", "overfitting"},
-    "resume_mismatch": _ANY | {"schedule_error", "optimizer_state_stale"},
-    "reward_hacking": _SHAPES | {"kl_blowup", "zero_advantage"},
-    "rounded_updates": _STANDSTILL | {"missing_optimizer_step"},
-    "router_collapse": frozenset({"expert_starvation", "frozen_parameter"}),
-    "sample_mixing": _STANDSTILL | _SHAPES | {"overfitting", "data_leak"},
-    "saturated_activation": _STANDSTILL | {"dead_units", "frozen_parameter"},
-    "schedule_error": _ANY | {"missing_optimizer_step", "unused_value"},
-    "shared_parameter_error": _INSTABILITY | _STANDSTILL,
-    "silent_data_corruption": _INSTABILITY | {"rank_desync", "optimizer_state_stale"},
-    "stale_weights": _INSTABILITY | _STANDSTILL | {"rank_desync", "silent_data_corruption"},
-    "straggler": frozenset({"dataloader_bound"}),
-    "train_val_shift": frozenset({"overfitting"}),
-    "uninformative_labels": _INSTABILITY | {"plateau", "overfitting", *FADED_LATER},
-    "stale_target": _STANDSTILL | _SHAPES | {"unused_value"},
-    "unnormalized_input": _ANY | {"train_val_shift", "clipping_to_nothing"},
-    "unshuffled_data": _INSTABILITY | _STANDSTILL | {"overfitting"},
-    "vanishing_gradient": _STANDSTILL | {"frozen_parameter"},
-    "weight_decay_too_high": _INSTABILITY | _STANDSTILL | {"optimizer_state_stale"},
-    "wrong_backward": _ANY,
-    "wrong_loss_sign": _ANY | {"frozen_parameter"},
-    "wrong_train_eval_mode": _SHAPES | {"plateau", "overfitting"},
-    "zero_advantage": _STANDSTILL | {"missing_optimizer_step", "wrong_loss_sign"},
-}
-#: After the first value that is not finite, nothing that happens later in the run means anything.
-AFTER_NON_FINITE: Final[_Causes] = _ANY | {
-    "missing_optimizer_step",
-    "frozen_parameter",
-    "rank_desync",
-    "overfitting",
-    "program_error",
-}
-
-
-def may_follow(cause: str, effect: str) -> bool:
-    """Return True when the second cause may be a consequence of the first."""
-    if cause in NON_FINITE:
-        return effect in AFTER_NON_FINITE
-    return effect in CONSEQUENCES.get(cause, frozenset())
-
-
-def explains_anything(cause: str) -> bool:
-    """Return True for causes that are answer enough to make a cause of last resort superfluous."""
-    return cause not in LAST_RESORT and cause not in _BESIDE
-
-
-def possible_causes(effect: str) -> tuple[str, ...]:
-    """Return the causes that this one may follow from, sorted; they must be ruled out first.
-
-    Where no cause is known, all that explain anything are possible.
-    """
-    causes = {*CONSEQUENCES, *NON_FINITE}
-    if effect == "unknown":
-        return tuple(sorted(filter(explains_anything, causes)))
-    return tuple(sorted(cause for cause in causes if cause != effect and may_follow(cause, effect)))
+ON_THE_WAY_BACK: Final[Causes] = frozenset({"non_finite_gradient", "exploding_gradient", "vanishing_gradient"})
 
 
 class DataFlow:
@@ -346,7 +210,7 @@ def explains(cause: Finding, finding: Finding, data_flow: DataFlow = _NOWHERE) -
 
 
 #: What ends a rank, so that the others wait for it or lose their connection to it.
-_ENDS: Final[_Causes] = frozenset({"program_error", "process_killed", "out_of_memory"})
+_ENDS: Final[Causes] = frozenset({"program_error", "process_killed", "out_of_memory"})
 
 
 def _explains_among_ranks(cause: Finding, finding: Finding) -> bool | None:
@@ -390,8 +254,24 @@ def _waits(straggler: Finding, waiting: Finding) -> bool:
     return straggler.rank == waiting.rank
 
 
+def _is_of_one_rank(held: Finding, finding: Finding) -> bool:
+    return held.rank == finding.rank
+
+
+#: What an optimizer that holds other parameters brings with it: it steps and clears only what it holds, may hold one
+#: network twice in place of another, and modules that the model does not know are not switched to evaluation either.
+_OF_OTHER_PARAMETERS: Final = (
+    "missing_optimizer_step",
+    "missing_zero_grad",
+    "shared_parameter_error",
+    "wrong_train_eval_mode",
+)
 #: Causes that explain another whichever of the two came first: both are told of the same code, or of the same time.
-_AT_ANY_TIME: Final = {("straggler", "dataloader_bound"): _waits, ("reshape_error", "data_leak"): _leaks}
+_AT_ANY_TIME: Final = {
+    ("straggler", "dataloader_bound"): _waits,
+    ("reshape_error", "data_leak"): _leaks,
+    **{("parameter_not_in_optimizer", effect): _is_of_one_rank for effect in _OF_OTHER_PARAMETERS},
+}
 
 
 def _is_lost_connection(finding: Finding) -> bool:
@@ -418,7 +298,7 @@ def began_together(finding: Finding, other: Finding) -> bool:
 def _follows(cause: Finding, finding: Finding) -> bool:
     if appearance(cause) > appearance(finding) or _is_open_to(cause, finding):
         return False
-    if cause.cause in _SHAPES and finding.cause in FADED_LATER and finding.first_step <= cause.step:
+    if cause.cause in SHAPES and finding.cause in FADED_LATER and finding.first_step <= cause.step:
         return False
     return may_follow(cause.cause, finding.cause)
 

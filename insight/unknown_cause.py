@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from ..storage import Finding, display_site
-from .root_causes import possible_causes
+from .consequences import possible_causes
 from .rule import BACKWARD, CONFIGURATION, FORWARD, LOSS, OPTIMIZER
 from .rules import RULES
 

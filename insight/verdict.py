@@ -48,6 +48,7 @@ _OF_TEXT: Final = frozenset(
         "pretrained_values_are_trained",
         "values_fit_their_names",
         "splits_are_prepared_alike",
+        "modules_of_a_list_differ",
         "arrays_keep_one_order",
         "arrays_are_flattened_in_one_order",
         "results_are_used",

@@ -99,6 +99,21 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     return report
 
 
+#: What broke pytest itself, first things first.
+_INTERNAL: list[str] = []
+
+
+def pytest_internalerror(excrepr: object) -> None:
+    """Keep what broke: a worker that breaks makes the run break once more, which ends the log."""
+    _INTERNAL.append(str(excrepr))
+
+
+def pytest_unconfigure() -> None:
+    """Say at the very end what broke first."""
+    if len(_INTERNAL) > 1:
+        sys.stderr.write("What broke first:\n" + "\n".join(_INTERNAL[0].splitlines()[-15:]) + "\n")
+
+
 #: The state that each generator of a test module had when all tests were collected.
 _DRAWN = pytest.StashKey[dict[np.random.Generator, Mapping[str, Any]]]()
 

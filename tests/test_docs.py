@@ -39,7 +39,6 @@ def test_a_make_command_of_the_readme_has_its_target(command: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.xdist_group("readme")
 def test_the_programs_of_the_readme_run(workplace: Path) -> None:
     pytest.importorskip("torch", reason="PyTorch (torch) is not installed")
     printed = ""
@@ -59,7 +58,6 @@ def test_the_configuration_of_the_readme_is_valid(tmp_path: Path) -> None:
     assert load_config(path).schedule("optimizer").is_ever_due is False
 
 
-@pytest.mark.xdist_group("readme")
 def test_the_commands_of_the_readme_run_one_after_another(workplace: Path) -> None:
     pytest.importorskip("torch", reason="PyTorch (torch) is not installed")
     assert len(COMMANDS) >= 10

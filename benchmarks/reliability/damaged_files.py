@@ -33,6 +33,7 @@ from mindscope.storage import (
     blobs_of,
     open_store,
 )
+from mindscope.storage.plain_text import printable
 
 from ..rows import at_most
 
@@ -192,7 +193,9 @@ def read_all(folder: Path) -> tuple[dict[str, bytes], list[str], list[str]]:
         told.append(str(error))
     finally:
         logger.removeHandler(messages)
-    return found, told + messages.texts, crashes
+    told += messages.texts
+    crashes += [f"words that cannot be printed: {words!r}" for words in told if printable(words) != words]
+    return found, told, crashes
 
 
 class _Messages(logging.Handler):

@@ -23,6 +23,8 @@ _WRITTEN = "zoo_record.py"
 #: What mutants give without the monitor, which no change of the monitor changes: kept with the sources, since three
 #: runs of each of 250 mutants take hours. `[result, exit code, whether what is planted was run]` by the result's key.
 MUTANT_RESULTS: Final = Path(__file__).with_name("mutant_results.json")
+#: Seconds after which a mutant counts as hung, where its program as it is takes a minute at most.
+_HUNG_S: Final = 240.0
 
 
 class Runner:
@@ -43,15 +45,15 @@ class Runner:
         self._monitor = _hash_of(path for name in _WATCHING for path in _files(_ROOT / name))
 
     def plain(self, python: Path, script: Path, seed: int) -> Cost:
-        """Return what a program gives without the monitor; of a mutant whose result is shared, its cost is NaN."""
+        """Return what a program gives without the monitor; of a mutant that ran elsewhere alone, its cost is NaN."""
         kept = self._place("plain", python, script, seed)
-        is_mutant = (script.parent / "mutant").exists()
-        if is_mutant and kept.stem in self._mutants:
-            return _shared_cost(script.parent, *self._mutants[kept.stem])
+        is_mutant = _is_mutant(script)
         if kept.exists():
             cost = Cost(**json.loads(kept.read_text(encoding="utf-8")))
+        elif is_mutant and kept.stem in self._mutants:
+            return _shared_cost(script.parent, *self._mutants[kept.stem])
         else:
-            cost = run_plain(python, script, seed)
+            cost = run_plain(python, script, seed, **_limit(script))
             _write(kept, json.dumps(asdict(cost)))
         if is_mutant and self._has_additions:
             self._share(kept.stem, (cost.result, cost.exit_code, (script.parent / "reached").exists()))
@@ -62,7 +64,7 @@ class Runner:
         kept = self._place(f"watched {self._monitor}", python, script, seed)
         if kept.exists():
             return Watched.from_json(kept.read_text(encoding="utf-8")).as_earned()
-        watched = run_watched(python, script, seed)
+        watched = run_watched(python, script, seed, **_limit(script))
         _write(kept, watched.to_json())
         return watched
 
@@ -71,13 +73,15 @@ class Runner:
         kind = f"against {self._monitor} {_hash_of([good[0]])} {good[1]}"
         kept = self._place(kind, python, script, seed)
         if not kept.exists():
-            _write(kept, run_watched(python, script, seed, good=good).to_json())
+            _write(kept, run_watched(python, script, seed, good=good, **_limit(script)).to_json())
         return Watched.from_json(kept.read_text(encoding="utf-8")).as_earned()
 
     def logged(self, python: Path, script: Path, seed: int) -> Watched:
         """Return what is said of a program that calls `ms.watch` itself."""
         kind = f"logged {self._monitor}"
-        text = self.kept(kind, python, script, seed, lambda: run_logged(python, script, seed).to_json())
+        text = self.kept(
+            kind, python, script, seed, lambda: run_logged(python, script, seed, **_limit(script)).to_json()
+        )
         return Watched.from_json(text).as_earned()
 
     def kept(self, kind: str, python: Path, script: Path, seed: int, run: Callable[[], str]) -> str:
@@ -95,9 +99,17 @@ class Runner:
 
     def _place(self, kind: str, python: Path, script: Path, seed: int) -> Path:
         beside = sorted(path for path in script.parent.glob("*") if path.suffix in (".py", ".txt"))
-        program = _hash_of(beside if (script.parent / "mutant").exists() else [script])
+        program = _hash_of(beside if _is_mutant(script) else [script])
         depends = f"{kind} {python.parents[1].name} {program} {seed} {torch.__version__} {platform.python_version()}"
         return self._results / f"{hashlib.sha256(depends.encode()).hexdigest()[:32]}.json"
+
+
+def _is_mutant(script: Path) -> bool:
+    return (script.parent / "mutant").exists()
+
+
+def _limit(script: Path) -> dict[str, float]:
+    return {"limit_s": _HUNG_S} if _is_mutant(script) else {}
 
 
 def _files(place: Path) -> list[Path]:

@@ -19,7 +19,8 @@ from .score import (
     claims,
     costs,
     false_alarms,
-    is_identical,
+    identical,
+    is_told_of_another,
     judge_all,
     notices,
     record_of,
@@ -107,9 +108,12 @@ def _healthy_rows(healthy: Sequence[Case], cases: Sequence[Case]) -> list[Row]:
         accused = share([any(alarm.severity == "error" for alarm in case.watched.alarms) for case in group])
         rows.append(share_row(name, "with a warning", warned, 0.04, at_most=True))
         rows.append(share_row(name, "with an error", accused, 0.005, at_most=True))
+    other = share([is_told_of_another(case) for case in harmless])
+    name = "mutants that do no harm"
+    rows.append(share_row(name, "with a warning of something else than what was planted", other, 0.04, at_most=True))
     elsewhere = share(still_accused(programs))
     rows.append(share_row("healthy programs", "with a warning, family left out", elsewhere, 0.04, at_most=True))
-    same = share([is_identical(case) for case in cases])
+    same = share(identical(cases))
     rows.append(share_row("all runs", "same result with and without", same, 1.0))
     return rows + _confidence_rows(cases)
 
@@ -140,7 +144,7 @@ def _names(judged: Sequence[Judged], healthy: Sequence[Case]) -> dict[str, Any]:
         "missed": _by_name(missed),
         "misnamed": _by_name(misnamed),
         "false alarms": false_alarms(healthy),
-        "changed by the monitor": sorted({case.name for case in healthy if not is_identical(case)}),
+        "changed by the monitor": sorted({case.name for case in healthy if identical([case]) == [False]}),
         "reports": [_said("missed", case) for case in missed]
         + [_said("misnamed", case) for case in misnamed]
         + [_said("accused", case) for case in accused],

@@ -1,14 +1,16 @@
 """From cases to figures: what was seen, how it was named and placed, and what healthy runs were told."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 from statistics import median
 
 from mindscope.insight.rule_confidence import abroad
 
 from ..faults.outcome import Alarm
 from ..faults.score import Share
+from ..mutations import OPERATORS
 from .case import Case
 
 _BINS = 10
@@ -60,6 +62,12 @@ def judge(case: Case, twin: Case | None) -> Judged:
 def is_at(site: str, attribute: str) -> bool:
     """Return whether a site is at or in the module that is kept under an attribute, `fc1` or `mlp.2`."""
     return f".{attribute}." in f".{site}."
+
+
+def is_told_of_another(case: Case) -> bool:
+    """Return whether a mutant is warned of, and never of what was planted: the mistake is there, harmful or not."""
+    told = {alarm.cause for alarm in case.watched.alarms}
+    return bool(told) and OPERATORS[case.operator].cause not in told
 
 
 def judge_all(cases: Sequence[Case]) -> list[Judged]:
@@ -155,9 +163,12 @@ def costs(healthy: Sequence[Case]) -> dict[tuple[str, str], float]:
     }
 
 
-def is_identical(case: Case) -> bool:
-    """Return whether the monitor changed no digit of the result."""
-    return case.watched.cost.result == case.plain.result
+def identical(cases: Iterable[Case]) -> list[bool]:
+    """Return whether the monitor changed no digit of the result, for the runs whose bare result is of this machine.
+
+    One that is kept with the sources may be of another machine, which rounds differently; its cost is NaN.
+    """
+    return [case.watched.cost.result == case.plain.result for case in cases if not isnan(case.plain.cpu_s)]
 
 
 def words(alarms: Sequence[Alarm]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from .case import Case
 from .rows import Row, share_row
-from .score import is_identical, judge_all, share
+from .score import identical, judge_all, share
 from .trial import Watched
 
 
@@ -60,7 +60,7 @@ def _rows(variant: Variant, cases: Sequence[Case]) -> list[Row]:
         ("faults with a word", "cause, first", [one.is_named for one in judged], variant.named),
         ("faults with a word", "cause, first three", [one.is_near for one in judged], variant.near),
         ("faults of one module", "site", [one.is_placed for one in judged], variant.placed),
-        ("all runs", "same result", [is_identical(case) for case in cases], 1.0 if variant.is_same else None),
+        ("all runs", "same result", identical(cases), 1.0 if variant.is_same else None),
     ]
     rows = [
         share_row(subject, f"{metric}, {variant.name}", share(found), target)

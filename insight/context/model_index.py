@@ -30,6 +30,7 @@ class ModelIndex:
         self._expected_frozen = expected_frozen
         self._consumers: dict[str, tuple[str, ...]] = {}
         self._matrices: dict[tuple[int, int], NDArray[np.bool_]] = {}
+        self._tables: dict[tuple[int, int], NDArray[np.bool_]] = {}
         self._flowing: dict[tuple[int, int], NDArray[np.bool_]] = {}
         self._ordered: dict[tuple[int, int], NDArray[np.intp]] = {}
         for module in sorted(structure.modules, key=lambda module: module.order):
@@ -145,6 +146,16 @@ class ModelIndex:
             rows = np.flatnonzero(self.matrices(sites))
             self._ordered[key] = np.array(sorted(rows, key=lambda row: self.order(sites[row])), dtype=np.intp)
         return self._ordered[key]
+
+    def decayed(self, sites: list[str]) -> NDArray[np.intp]:
+        """Return the rows of the weight matrices; of a model that has none, of its tables wider than one column."""
+        if not self.has_no_matrix:
+            return self.matrices_in_order(sites)
+        return np.flatnonzero(self._remembered(self._tables, sites, self._is_table))
+
+    def _is_table(self, site: str) -> bool:
+        shape = self.parameters[site].shape if site in self.parameters else ()
+        return len(shape) == 2 and min(shape) > 1
 
     def matrices(self, sites: list[str]) -> NDArray[np.bool_]:
         """`(sites,)` True where `is_matrix`; remembered for a list that only grows."""

@@ -1,12 +1,13 @@
 """Checks that optimizer state follows from the state before, the gradient and the options."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...storage import Json
 from ..event_fields import as_number
 from ..running_statistics import Floats, Mask, count_before_first
 from .model_index import ModelIndex, group_of
@@ -29,6 +30,8 @@ _SQUARES = {
     "rmsprop": "square_avg",
 }
 _MOMENTUM = ("sgd", "momentum")
+#: Optimizers that divide by the root of Adam's second moment, in lower case.
+ADAMS = tuple(kind for kind, slot in _SQUARES.items() if slot == "exp_avg_sq")
 MOMENTUM_SLOT = "optimizer/momentum_buffer"
 SLOTS = sorted({*(f"optimizer/{name}" for name in _SQUARES.values()), MOMENTUM_SLOT})
 #: Returns the values of a statistic of a subject, by the rows of the slot.
@@ -109,6 +112,13 @@ def by_site(context: StepContext, subject: str, statistic: str, rows: SubjectRow
     return table.at(rows, table.finite(table.column(statistic)))
 
 
+def betas_of(group: Mapping[str, Json]) -> tuple[float, float]:
+    """Return the two betas of a group's options; NaN where it has none."""
+    betas = group.get("betas")
+    first, second = betas if isinstance(betas, list | tuple) and len(betas) == 2 else (None, None)
+    return as_number(first), as_number(second)
+
+
 def options_of(context: StepContext, slot: str, sites: list[str]) -> tuple[Floats, Floats, Floats]:
     """`(sites,)` how much is kept of the state, decay added to the gradient, relative misfit; NaN where not known."""
     keep, decay, misfit = (np.full(len(sites), np.nan) for _ in range(3))
@@ -123,9 +133,8 @@ def options_of(context: StepContext, slot: str, sites: list[str]) -> tuple[Float
             is_plain = kind in _MOMENTUM and not group.get("maximize") and not as_number(group.get("dampening"), 0.0)
             keep[row] = as_number(group.get("momentum")) if is_plain else np.nan
         elif _SQUARES.get(kind) == slot.removeprefix("optimizer/") and decay[row] == 0.0:
-            betas = group.get("betas")
-            second = betas[1] if isinstance(betas, list | tuple) and len(betas) == 2 else group.get("alpha")
-            keep[row] = as_number(second)
+            second = betas_of(group)[1]
+            keep[row] = as_number(group.get("alpha")) if np.isnan(second) else second
     return keep, decay, misfit
 
 

@@ -72,6 +72,11 @@ WRONG: Final[dict[tuple[str, str], tuple[str, str, bool]]] = {
         "leave out log_input=False, or give it the exponential or softplus of the layer's output",
         True,
     ),
+    ("binary_cross_entropy_with_logits", "rectified"): (
+        "its sigmoid is never below one half, so no answer can be no",
+        "give binary_cross_entropy_with_logits the layer's output, without an activation before it",
+        True,
+    ),
     ("binary_cross_entropy_with_logits", "probabilities"): (
         "a sigmoid is applied to probabilities that already sum to one",
         "give binary_cross_entropy_with_logits the logits, without a softmax before it",
@@ -81,6 +86,7 @@ WRONG: Final[dict[tuple[str, str], tuple[str, str, bool]]] = {
 #: Operations whose output is never negative.
 _POSITIVE: Final = ("softplus", "exp", "relu", "sigmoid")
 _WORDS = {
+    "rectified": "what a {} made, which is never negative, as logits",
     "probabilities": "probabilities (rows that sum to one)",
     "logits": "values that are neither probabilities nor log-probabilities",
     "rates": "what a {} made, which is never negative, as logarithms of rates",
@@ -90,8 +96,13 @@ _WORDS = {
 
 
 def domain_of_input(event: Event) -> str:
-    """Return what a loss was given; of a Poisson likelihood whether these are no logarithms, or no rates."""
+    """Return what a loss was given; of a Poisson likelihood whether these are no logarithms, or no rates.
+
+    Logits that a relu made are of a domain of their own.
+    """
     options, domain = event.data.get("options"), str(event.data.get("domain"))
+    if event.data.get("loss") == "binary_cross_entropy_with_logits" and event.data.get("made_by") == "relu":
+        return "rectified"
     if event.data.get("loss") != "poisson_nll_loss":
         return domain
     if isinstance(options, dict) and options.get("log_input") is False:

@@ -43,7 +43,7 @@ class TriedTargets:
 
 
 def tried_targets(
-    context: StepContext, tried: TriedTargets, reported: set[str], *, is_falling: bool
+    context: StepContext, tried: TriedTargets, reported: set[str], *, is_falling: bool, has_moved: bool
 ) -> Iterator[Finding]:
     """Yield findings of targets that do not fit the predictions, and withdraw those that do after all.
 
@@ -51,6 +51,7 @@ def tried_targets(
         tried: What was found so far; updated.
         reported: What the rule has reported; `start` is added to it.
         is_falling: Whether the loss falls clearly.
+        has_moved: Whether the weights have moved far enough to have learned something; else it is no fault of targets.
     """
     for event in refuted(context, _FLATTENED):
         tried.unlike[_FLATTENED] = event
@@ -70,7 +71,7 @@ def tried_targets(
             yield withdrawn(found, context, words)
     for subject, event in list(tried.waiting.items()):
         is_of_samples = event.data.get("check") == FIT
-        if is_of_samples and (is_falling or may_still_bind(context)):
+        if is_of_samples and (is_falling or not has_moved or may_still_bind(context)):
             continue
         del tried.waiting[subject]
         if is_of_samples and "start" in reported:

@@ -8,7 +8,7 @@ from ...storage import Finding
 from ..context.step_context import StepContext
 from .executable_checks import refutation, refuted, refuted_twice
 
-__all__ = ["JUDGE", "OWN_ROW", "STRANGE", "strange_targets"]
+__all__ = ["JUDGE", "OWN_ROW", "STRANGE", "TWICE", "strange_targets"]
 
 JUDGE: Final = "judge_gets_two_targets"
 #: Where it holds, a full batch does not change, and what is trained slowly is not labelled wrongly.
@@ -37,7 +37,21 @@ STRANGE: Final = {
         "index each of the arrays with the same order, and once only",
     ),
 }
-
+#: What follows if a check is broken at both of the first two occasions, and what to do.
+TWICE: Final = {
+    JUDGE: (
+        "it learns nothing of the data, and the generator nothing from it",
+        "give the discriminator another target for what the generator has made than for data",
+    ),
+    "rows_are_drawn_together": (
+        "what the model is given of them tells nothing of what it is to answer",
+        "index all tensors of a batch with the same rows",
+    ),
+    "columns_are_read_as_written": (
+        "what the model is given of it tells nothing of what it is to answer",
+        "read all columns of a store with the same rows; one step back in time is a row for each environment",
+    ),
+}
 
 #: Those that are read from the program's text, which may mislead.
 _READ: Final = frozenset({"arrays_keep_one_order"})
@@ -61,12 +75,8 @@ def strange_targets(context: StepContext, reported: set[str], judges: set[tuple[
             consequence, advice = STRANGE[check]
             found = refutation(context, event, consequence=consequence, advice=advice, metric="scalar/loss")
             yield replace(found, severity="warning", confidence=0.8) if check in _READ else found
-    for event in refuted_twice(context, judges, JUDGE):
+    for event in refuted_twice(context, judges, *TWICE):
+        consequence, advice = TWICE[str(event.data.get("check"))]
         yield refutation(
-            context,
-            event,
-            consequence="it learns nothing of the data, and the generator nothing from it",
-            advice="give the discriminator another target for what the generator has made than for data",
-            metric="scalar/loss",
-            severity="warning",
+            context, event, consequence=consequence, advice=advice, metric="scalar/loss", severity="warning"
         )

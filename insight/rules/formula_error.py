@@ -22,13 +22,30 @@ _VALUES = {
         "weigh data and noise by the roots of the cumulative product of 1 - beta and "
         "of its rest; draw the step from the whole schedule",
     ),
+    "a_state_is_carried": (
+        "nothing of one step in time reaches the next",
+        "keep what the cell has answered, and give it to the next call; zeros are for the first one",
+    ),
+    "chosen_codes_are_near": (
+        "what is looked up stands for something else than what it was chosen for",
+        "choose the smallest distance |x|^2 - 2 x e + |e|^2, or the largest scalar product",
+    ),
+    "scores_know_both_positions": (
+        "attention cannot tell how far a token is away",
+        "encode positions in queries and keys alike: rotate both by the same angles",
+    ),
     "noise_is_normal": (_NO_SAMPLER, "draw the noise by randn_like, as the sampler does"),
 }
+_OF_THE_FLOW = ("chosen_codes_are_near", "scores_know_both_positions")
 
 
 def _tried(outcome: str) -> Recording:
     words = "train.py:41: std = logvar.exp() is the variance"
     return Recording(structure=_MODEL, events=(refuting_event(_FITS, words, outcome=outcome),))
+
+
+def _flowing(check: str, outcome: str) -> Recording:
+    return Recording(structure=_MODEL, events=(refuting_event(check, "of 64 rows, 90%", outcome=outcome, rows=64.0),))
 
 
 def _noisy(outcome: str) -> Recording:
@@ -39,14 +56,30 @@ def _noisy(outcome: str) -> Recording:
     )
 
 
+def _looped(outcome: str) -> Recording:
+    words = "cell (GRUCell) was called 20 times in one step"
+    event = refuting_event("a_state_is_carried", words, outcome=outcome, calls=20)
+    return Recording(structure=_MODEL, events=(event,))
+
+
 @rule(
     "formula-error",
     needs=("record",),
     triggers=("event/check",),
     phase=FORWARD,
     is_optional=True,
-    fires_on=(_tried("broken"), _noisy("broken")),
-    silent_on=(_tried("held"), _noisy("held")),
+    fires_on=(
+        _tried("broken"),
+        _noisy("broken"),
+        _looped("broken"),
+        *(_flowing(name, "broken") for name in _OF_THE_FLOW),
+    ),
+    silent_on=(
+        _tried("held"),
+        _noisy("held"),
+        _looped("held"),
+        *(_flowing(name, "held") for name in _OF_THE_FLOW),
+    ),
 )
 def check(context: StepContext, memory: None) -> Iterator[Finding]:
     """Report an expression of the program that is not the formula of the value that it names.
@@ -54,9 +87,11 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     The probe reads the script and the modules beside it as the first step begins. It knows a few formulas by the names
     that everybody gives their parts: a standard deviation is `exp(0.5 * logvar)`, the target of twin critics the
     smaller of both, the surrogate of a policy the smaller of two, returns and advantages are summed from the end,
-    scores of attention are divided by the root of their width, of twins `q1` and `q2` the second is not asked for by
-    the name of the first, and pictures whose sides have names are not mirrored. An expression that has these names and
-    another form is reported with its line.
+    scores of attention are divided by the root of their width, each part of a block is added to what came in, a slow
+    copy of a network keeps nearly all of itself, weights of classes fall with their counts, gradients are clipped
+    between their pass and the step, of twins `q1` and `q2` the second is not asked for by the name of the first, and
+    pictures whose sides have names are not mirrored. An expression that has these names and another form is reported
+    with its line.
 
     Where the names are wrong and the formula is right, rename them.
 
@@ -65,6 +100,11 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
 
     `total[index] += values`, `scatter` and `index_copy` keep one of several values for a place. Where an index of a
     copy of the model names several places more than once, and the values differ, that is reported with the line.
+
+    A recurrent cell that each of two steps calls in a loop, with a state of zeros every time, is reported as well.
+
+    Codes that are picked from a table by their distance must be near to what they are picked for. With one token at
+    all positions, the scores of self-attention must not differ with the position of the query alone, or of the key.
     """
     del memory
     for event in refuted(context, *_VALUES):

@@ -12,7 +12,7 @@ from ..context.model_index import ModelIndex
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
 from ..indicators.executable_checks import refutation, refuted, refuting_event
-from ..indicators.frozen_networks import MEANT, RANDOM, TWO_NAMES, told_frozen
+from ..indicators.frozen_networks import MEANT, NO_GRAPH, RANDOM, TWO_NAMES, told_frozen
 from ..indicators.lowered_findings import withdrawn
 from ..indicators.unused_parts import question_about
 from ..recording import Recording, chain
@@ -95,6 +95,7 @@ def _skip_window(lookahead: Lookahead, memory: _FrozenParameterState) -> SkipWin
         Recording(structure=chain(*_LAYERS), events=(refuting_event(_UNGIVEN, "none of its 6 parameters"),)),
         Recording(structure=chain(*_LAYERS), events=(refuting_event(TWO_NAMES, "none of the 6 parameters"),)),
         Recording(structure=chain(*_LAYERS), events=(refuting_event(MEANT, "all 6 parameters are trained"),)),
+        Recording(structure=chain(*_LAYERS), events=(refuting_event(NO_GRAPH, "the pass starts from a number"),)),
         Recording(structure=chain(*_LAYERS), events=(refuting_event(RANDOM, "from_pretrained freezes"),)),
         Recording(structure=chain(*_LAYERS, frozen=["two.weight"])),
         Recording(structure=_large("two")),

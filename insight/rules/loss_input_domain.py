@@ -130,6 +130,7 @@ _PAIRED = refuting_event(_PAIRS, "predictions of shape (32, 1) give (32, 32)", s
         Recording(structure=_MODEL, events=(_given(0, "binary_cross_entropy_with_logits", "unit_interval"),), steps=6),
         Recording(structure=_MODEL, events=(_given(2, "kl_div", "probabilities"),), steps=3),
         Recording(structure=_MODEL, events=(_made_by("sigmoid"),)),
+        Recording(structure=_MODEL, events=(_made_by("relu"),)),
         Recording(structure=_MODEL, events=(_of_counts("softplus", 0.1),)),
         Recording(structure=_MODEL, events=(_of_counts("addmm", -0.1, log_input=False),)),
         # a column beside a row: each is compared with all, in a loss function or in the loop's own arithmetic

@@ -3,12 +3,15 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ...storage import Event, Finding, Json, OptimizerInfo, Structure
-from ..context.optimizer_state import is_bit_flip
+from ...storage import ROOT_SITE, Event, Finding, Json, OptimizerInfo, Structure
+from ..context.model_index import ModelIndex
+from ..context.optimizer_state import ADAMS, betas_of, is_bit_flip
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..event_fields import NAN, items, number, words
+from ..indicators.drowned_moment import APART, LOOKS, MOST_LOOKS, drowned_moment
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
+from ..running_statistics import Streak
 
 #: Position in the phase: the state was wrong before the step that it makes too large.
 _BEFORE = -1
@@ -45,6 +48,21 @@ def _squared(*means: float) -> Recording:
     return Recording(series, _adam())
 
 
+def _drowned(epsilon: float, ratio: float) -> Recording:
+    """Return second moments of 1e-6 beside an epsilon, with steps of that size."""
+    groups: Mapping[str, Json] = {"lr": 0.001, "betas": [0.9, 0.999], "eps": epsilon}
+    structure = replace(chain("one:Dense", "two:Dense"), optimizers=(OptimizerInfo("Adam", (groups,)),))
+    series: dict[str, float | tuple[float, ...]] = {}
+    for site in ("one.weight", "two.weight"):
+        series |= {f"{site} optimizer/exp_avg_sq/mean": 1e-6, f"{site} update/ratio_to_weight": (ratio,) * 60}
+    return Recording(series, structure)
+
+
+def _averaging(first: float, second: float) -> Recording:
+    groups: Mapping[str, Json] = {"lr": 0.001, "betas": [first, second]}
+    return Recording(_moved(0.001), replace(_adam(), optimizers=(OptimizerInfo("Adam", (groups,)),)))
+
+
 def _changed(before: str) -> Event:
     return Event("optimizer_changed", 0, data={"optimizer_kind": "Adam", "before": [before]})
 
@@ -69,13 +87,21 @@ class _StaleOptimizerState:
     reported: set[str] = field(default_factory=set)
     rate: float = NAN
     written: tuple[int, frozenset[str]] = (-1, frozenset())
+    drowned: Streak = field(default_factory=Streak)
+    looks: int = 0
+    checked: ModelIndex | None = None
+    next_look: int = 0
 
 
 def _skip_window(lookahead: Lookahead, memory: _StaleOptimizerState) -> SkipWindow | None:
     def learn(records: int) -> None:
         memory.rate = [memory.rate, *lookahead.known("learning_rate", records)][-1]
 
-    return None if memory.before else lookahead.within_bounds(learn)
+    window = None if memory.before else lookahead.within_bounds(learn)
+    if window is None or memory.looks >= MOST_LOOKS:
+        return window
+    before = sum(record.step < memory.next_look for record in lookahead.records)
+    return SkipWindow(min(window.records, before), learn)
 
 
 @rule(
@@ -92,8 +118,15 @@ def _skip_window(lookahead: Lookahead, memory: _StaleOptimizerState) -> SkipWind
         Recording(_moved(0.001), _adam(), events=(_LOST,)),
         # the optimizer was made anew
         Recording(_moved(0.001), _adam(), events=(_changed("Adam"), _LOST)),
+        _drowned(1.0, 1e-6),
+        # the first moment averages longer than the second
+        _averaging(0.999, 0.9),
     ),
     silent_on=(
+        *(_averaging(*betas) for betas in ((0.0, 0.99), (0.5, 0.9), (0.9, 0.95), (0.9, 0.9), (0.99, 0.99))),
+        # the rate is as large as such an epsilon asks for; and an epsilon that is small beside the moments
+        _drowned(1.0, 1e-3),
+        _drowned(1e-3, 1e-6),
         Recording(_moved(0.001, 0.001, 0.0009), _adam()),
         # it follows from what was; and it never did, for something that is not recorded changes the gradient
         _squared(*_KEPT),
@@ -129,7 +162,17 @@ def check(context: StepContext, memory: _StaleOptimizerState) -> Iterator[Findin
     these parameters were made anew, a new stage begins, and the finding only asks. If a new optimizer took the place of
     the watched one, with the state of a first step, the finding is a warning: it may be meant. Save and load model and
     optimizer state together.
+
+    From the start: epsilon is ten times the root of the typical second moment or more, and above all of them, in four
+    looks in a row, and the typical step is below 5e-4 of its weight. Then the second moment scales nothing. Or the
+    betas break what the proof of Adam asks for, b1^2 < sqrt(b2) (theorem 4.1): the second moment forgets too soon.
     """
+    if memory.checked is not context.model:
+        memory.checked = context.model
+        yield from _short_memory(context, memory)
+    if memory.looks < MOST_LOOKS and context.step >= memory.next_look:
+        memory.looks, memory.next_look = memory.looks + 1, context.step + APART
+        yield from _drowning(context, memory)
     anew = list(_made_anew(context))
     lost = list(_lost(context))
     yield from (*anew, *lost)
@@ -155,6 +198,55 @@ def check(context: StepContext, memory: _StaleOptimizerState) -> Iterator[Findin
             "and load the whole optimizer.state_dict(), or make the optimizer anew",
         )
     memory.before = {site: memory.before.get(site, context.step) for site in beyond}
+
+
+def _short_memory(context: StepContext, memory: _StaleOptimizerState) -> Iterator[Finding]:
+    """Yield a finding for betas with which the second moment does not bound the first."""
+    for optimizer in context.model.structure.optimizers if "betas" not in memory.reported else ():
+        for group in optimizer.groups:
+            first, second = betas_of(group)
+            if optimizer.kind.lower() not in ADAMS or not (1.0 > first >= second**0.25 > 0.0):
+                continue
+            memory.reported.add("betas")
+            yield context.finding(
+                ROOT_SITE,
+                "update/l2_norm",
+                {"beta1": first, "beta2": second, "ratio": first**2 / second**0.5},
+                severity="warning",
+                position=_BEFORE,
+                explanation=f"{optimizer.kind} has betas=({first:g}, {second:g}): its first moment averages "
+                f"{1 / (1 - first):.3g} steps, and the second, which is to bound it, {1 / (1 - second):.3g}; beta1^2 "
+                f"over the root of beta2 is {first**2 / second**0.5:.3g}, and must be below 1",
+                advice="exchange the two if they are the wrong way round; usual are (0.9, 0.999), and (0.9, 0.95) for "
+                "language models",
+            )
+            return
+
+
+def _drowning(context: StepContext, memory: _StaleOptimizerState) -> Iterator[Finding]:
+    """Yield a finding for an epsilon that takes the place of the second moments."""
+    found = drowned_moment(context)
+    if memory.drowned.update(found is not None, context.step) != LOOKS or found is None:
+        return
+    memory.looks = MOST_LOOKS
+    yield context.finding(
+        ROOT_SITE,
+        "optimizer/exp_avg_sq/mean",
+        {
+            "epsilon": found.epsilon,
+            "typical_root": found.root,
+            "update_over_weight": found.ratio,
+            "matrices": found.matrices,
+        },
+        severity="warning",
+        first_step=memory.drowned.since,
+        position=_BEFORE,
+        explanation=f"the optimizer adds an epsilon of {found.epsilon:.3g} to the roots of its second moments, and the "
+        f"typical one of these, of {found.matrices} matrices, is {found.root:.2g}; so they scale nothing: each step is "
+        f"the gradient times the rate over {found.epsilon:.3g}, and moves the typical matrix by {found.ratio:.1g} of "
+        "its norm",
+        advice="set eps to its default, 1e-8; if a large one is meant, raise the rate to match",
+    )
 
 
 def _broken(context: StepContext, memory: _StaleOptimizerState, *, is_reported: bool) -> Iterator[Finding]:

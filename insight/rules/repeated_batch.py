@@ -31,7 +31,19 @@ _ONE_HOT = {" batch/min": 0.0, " batch/max": 1.0, " batch/mean": 0.1, " batch/l2
 
 #: Kinds of training that may call a network twice for the same points: terms of an equation, a policy and its value.
 _CALLING_TWICE = ("physics", "policy", "value", "adversarial", "meta", "diffusion", "flow")
-_VIEWS, _TWINS = "views_differ", "samples_differ"
+_VIEWS, _TWINS, _REACH = "views_differ", "samples_differ", "draws_reach_what_was_written"
+#: What follows where a claim is broken at two steps, and what to do.
+_TWICE = {
+    _TWINS: (
+        "a batch of them teaches no more than one of them",
+        "look for an array that is stored by reference and written in place, such as an observation in a replay buffer "
+        "(store a copy), and for one index that is drawn for the whole batch",
+    ),
+    _REACH: (
+        "what comes in later is never learned from",
+        "let the count of filled rows grow with each write, up to the size of the store, and draw below it",
+    ),
+}
 _SAME_ROWS = refuting_event(_TWINS, "all 64 samples of x (64, 4) are the same", samples=64)
 _CONTRASTIVE = Event("training_kind", 0, data=TrainingKind("contrastive").to_data())
 
@@ -123,20 +135,21 @@ def check(context: StepContext, memory: _RepeatedBatchState) -> Iterator[Finding
     Checksums do not tell the order of values, so batches whose samples hold the same values in another order, such as
     one-hot rows or permutations, are left out too. Look for `next(iter(loader))` inside the loop.
 
-    Of a batch all of whose samples are the same, at steps 1 and 25, it tells that too.
+    Of a batch all of whose samples are the same, at steps 1 and 25, it tells that too; and of a store that is still
+    written to, where all rows that are drawn from it are among its first ones.
 
     Of two views of a batch, it tells that they are one: at steps 1 and 25 a network is called twice with the very same
     input, answers the same, and the loss compares the two answers, or another network follows it.
     """
     for event in refuted(context, _VIEWS):
         yield from _of_views(context, event)
-    for event in refuted_twice(context, memory.twins, _TWINS):
+    for event in refuted_twice(context, memory.twins, *_TWICE):
+        consequence, advice = _TWICE[str(event.data.get("check"))]
         yield refutation(
             context,
             event,
-            consequence="a batch of them teaches no more than one of them",
-            advice="look for an array that is stored by reference and written in place, such as an observation in a "
-            "replay buffer (store a copy), and for one index that is drawn for the whole batch",
+            consequence=consequence,
+            advice=advice,
             metric="",
             severity="warning",
             confidence=0.9,

@@ -10,6 +10,8 @@ from ..rule import FORWARD, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CHECK, _PLACE = "samples_are_independent", "answers_do_not_depend_on_the_row"
+_NORMALISED = "vectors_are_normalised_one_by_one"
+_OVER_SAMPLES = refuting_event(_NORMALISED, "the loss multiplies u by the transpose of v, and divides them by norms")
 
 
 def _tried(outcome: str, occasion: int = 2) -> Recording:
@@ -30,8 +32,14 @@ def _placed(occasion: int) -> Recording:
     phase=FORWARD,
     is_fact=True,
     is_optional=True,
-    fires_on=(_tried("broken"), _placed(2)),
-    silent_on=(_tried("held"), _tried("open"), _tried("broken", 1), _placed(1)),
+    fires_on=(_tried("broken"), _placed(2), Recording(structure=_MODEL, events=(_OVER_SAMPLES,))),
+    silent_on=(
+        Recording(structure=_MODEL, events=(refuting_event(_NORMALISED, "", outcome="held"),)),
+        _tried("held"),
+        _tried("open"),
+        _tried("broken", 1),
+        _placed(1),
+    ),
 )
 def check(context: StepContext, memory: None) -> Iterator[Finding]:
     """Report samples whose outputs depend on other samples of their batch.
@@ -43,8 +51,17 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
 
     Where samples are independent, they get the same answers in any other order too. If they do not, something is added
     for each row of the batch, such as a positional encoding that is indexed along the wrong axis.
+
+    Of a loss that compares the vectors of all pairs of samples it is a fact if their norms run over the samples.
     """
     del memory
+    for event in refuted(context, _NORMALISED):
+        yield refutation(
+            context,
+            event,
+            consequence="the scores are no cosines, and each depends on which others are in the batch",
+            advice="normalise along the features: dim=-1 for (samples, features)",
+        )
     for event in refuted(context, _CHECK, occasion=2):
         yield refutation(
             context,

@@ -9,6 +9,7 @@ from math import cos, isfinite, pi
 from ...storage import ROOT_SITE, Event, Finding
 from ..context.step_context import StepContext
 from ..indicators.ended_schedules import ended_schedules
+from ..indicators.lowered_findings import withdrawn
 from ..indicators.slow_path import GUESSES, SlowPath
 from ..indicators.stepped_warm_up import SteppedWarmUp
 from ..recording import Recording, chain
@@ -24,6 +25,9 @@ _LOST, _LONG = 1e-6, 0.25
 _EXACT = 1e-3
 #: Records in a row with a rate of exactly zero after another rate; a curve that touches zero has one or two.
 _ZERO = 8
+#: Records in a row, from the first one on, whose rates are all zero. Our choice: a warm-up that counts from zero has
+#: one, and a first epoch at zero trains nothing either.
+_NEVER = 30
 #: First losses that are kept (our choice): an epoch of so many steps can be told from the mean of its losses.
 _FIRST_LOSSES = 4096
 
@@ -50,6 +54,7 @@ class _ScheduleErrorState:
     reported: set[str] = field(default_factory=set)
     step: int = -1
     distance: int = 1
+    never: Finding | None = None
     path: SlowPath = field(default_factory=SlowPath)
     warm_up: SteppedWarmUp = field(default_factory=SteppedWarmUp)
 
@@ -86,6 +91,8 @@ class _ScheduleErrorState:
             },
             chain("one:Dense"),
         ),
+        # a warm-up whose division rounds to zero
+        Recording({"scalar/learning_rate": 0.0}, steps=40),
         # it has come to its end
         Recording({"scalar/learning_rate": (0.1, 0.05, *(0.0,) * 9)}),
         # a decay meant for epochs, stepped every batch
@@ -104,6 +111,9 @@ class _ScheduleErrorState:
         ),
     ),
     silent_on=(
+        # a warm-up that counts from zero; and the rate of the first of two groups
+        Recording({"scalar/learning_rate": tuple(0.001 * step for step in range(40))}),
+        Recording({"scalar/learning_rate": 0.0, "scalar/learning_rate/1": 0.1}, steps=40),
         # a warm-up over epochs, in which the model learns
         Recording(
             {
@@ -136,9 +146,10 @@ class _ScheduleErrorState:
 def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding]:
     """Report a learning rate that no intended schedule would produce.
 
-    The rule fires when the rate is negative or not finite, restarts in the middle of its curve, changes twice as much
-    at regular intervals, or ends far too early; and when it rises at intervals of ten steps or more while the model
-    hardly learns, by the measure of `learning-rate-too-low`, as a warm-up does that is stepped once an epoch.
+    The rule fires when the rate is negative or not finite, is zero from the start for 30 records, restarts in the
+    middle of its curve, changes twice as much at regular intervals, or ends far too early; and when it rises at
+    intervals of ten steps or more while the model hardly learns, by the measure of `learning-rate-too-low`, as a
+    warm-up does that is stepped once an epoch.
 
     An optimizer that rests while another one steps is left alone. Intended schedules stay silent: warm restarts begin
     at the bottom of the curve, where it is flat or below a tenth of its highest (Loshchilov and Hutter 2017,
@@ -169,6 +180,7 @@ def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding
         )
         return
     memory.learn_step(context.step)
+    yield from _never_begun(context, memory, rate)
     yield from _hardly_begun(context, memory, rate)
     yield from _restart(context, memory, rate)
     if memory.rates.count(rate) == len(memory.rates):  # nothing changes
@@ -189,6 +201,23 @@ def _is_at_rest(context: StepContext) -> bool:
     """Return whether the first optimizer, whose rate this is, does not step: it may be that of a phase that is over."""
     stepped = context.scalar("learner/stepped")
     return stepped is not None and not int(stepped) & 1
+
+
+def _never_begun(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
+    """Yield a finding for rates that are zero from the start, and withdraw it when one no longer is."""
+    is_zero = rate == 0.0 and memory.highest == 0.0 and not context.scalar("learning_rate/1")
+    if memory.never is not None and not is_zero:
+        yield withdrawn(memory.never, context, f"the rate was zero until step {context.step}")
+        memory.never = None
+    if is_zero and memory.seen == _NEVER:
+        words = f"the rate has been zero in all {_NEVER} records so far: no step has changed a weight"
+        advice = (
+            "look for a division that rounds to zero, as step // warmup, and for a warm-up that is stepped once an "
+        )
+        advice += "epoch; start at a small rate"
+        for found in _once(context, memory, "never", {"learning_rate": 0.0}, words, advice, first_step=0):
+            memory.never = found
+            yield found
 
 
 def _hardly_begun(context: StepContext, memory: _ScheduleErrorState, rate: float) -> Iterator[Finding]:
@@ -341,5 +370,5 @@ def _once(
         position=0,
         explanation=f"{f'at step {context.step}' if first_step is None else f'since step {first_step},'} {words}",
         advice=advice,
-        confidence={"sign": 1.0, "double": 0.95}.get(kind, 0.8),
+        confidence={"sign": 1.0, "never": 1.0, "double": 0.95}.get(kind, 0.8),
     )

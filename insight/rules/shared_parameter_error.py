@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from ...storage import Event, Finding, OptimizerInfo, ParameterInfo, Structure, display_site
 from ..context.model_index import ModelIndex
 from ..context.step_context import StepContext
+from ..indicators.executable_checks import refutation, refuted, refuting_event
 from ..recording import Recording, chain
 from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
 
+_OF_A_LIST = "modules_of_a_list_differ"
 #: Parts that the words about an optimizer list.
 _MOST_NAMED = 4
 _MODEL = chain("embed:Embedding", "head:Linear")
@@ -38,15 +40,17 @@ class _SharedParameterErrorState:
 @rule(
     "shared-parameter-error",
     needs=("structure",),
-    triggers=("event/tie_broken", NEW_STRUCTURE),
+    triggers=("event/tie_broken", "event/check", NEW_STRUCTURE),
     phase=CONFIGURATION,
     memory=_SharedParameterErrorState,
     is_fact=True,
     fires_on=(
         Recording(structure=_with(), events=(Event("tie_broken", 0, "embed.weight", data={"sites": ["a", "b"]}),)),
         Recording(structure=_with(more=((1, 0),))),
+        Recording(structure=_with(), events=(refuting_event(_OF_A_LIST, "net.py:4: [Block()] * 6 holds one Block"),)),
     ),
     silent_on=(
+        Recording(structure=_with(), events=(refuting_event(_OF_A_LIST, "", outcome="held"),)),
         Recording(structure=_with()),
         Recording(structure=_with(storages=(1, 1))),
         Recording(
@@ -62,7 +66,20 @@ def check(context: StepContext, memory: _SharedParameterErrorState) -> Iterator[
     whose parameters are a trunk that two learners share, each with parameters of its own beside it, is a notice. One
     that joins later may replace an earlier one that no longer steps, so only its own groups are counted together. Tie
     weights again after a load or a conversion, and give each parameter to one group.
+
+    Of the program's text it tells a list of one module that is multiplied, which holds one module several times.
     """
+    for event in refuted(context, _OF_A_LIST):
+        yield refutation(
+            context,
+            event,
+            consequence="the network has the depth, and not the weights, that it seems to have",
+            advice="make each module by itself: [Block() for _ in range(6)]; if the layers are to share their weights, "
+            "call one module in a loop",
+            metric="",
+            severity="warning",
+            confidence=0.8,
+        )
     for event in context.events("tie_broken"):
         sites = event.data.get("sites")
         names = [str(site) for site in sites] if isinstance(sites, list) else [event.site]

@@ -9,6 +9,7 @@ import numpy as np
 from ...storage import Event, Finding, Json
 from ..context.step_context import StepContext
 from ..event_fields import number
+from ..indicators.alike_labels import AlikeLabels
 from ..indicators.changed_targets import ChangedTargets
 from ..indicators.exchanged_answers import ExchangedAnswers
 from ..indicators.executable_checks import at_two_occasions, refuting_event
@@ -16,7 +17,7 @@ from ..indicators.label_findings import report
 from ..indicators.loss_anchor import LossAnchor
 from ..indicators.lowered_findings import asked, withdrawn
 from ..indicators.own_targets import ALIGNED, FIT, TriedTargets, may_still_bind, tried_targets
-from ..indicators.strange_targets import JUDGE, STRANGE, strange_targets
+from ..indicators.strange_targets import STRANGE, TWICE, strange_targets
 from ..indicators.update_stability import Path
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
@@ -54,6 +55,12 @@ _LOOKS = 8
 _EXACT = 1e-3
 
 
+def _alike(*labels: float) -> dict[str, float | tuple[float, ...]]:
+    """Return batches of 64 labels each, all of which are this one."""
+    series: dict[str, float | tuple[float, ...]] = {"scalar/target/own_top": labels, "scalar/target/own_counted": 64.0}
+    return series | {"scalar/target/own_entropy": 0.0, "scalar/target/entropy": 1.0, "scalar/loss": 2.0}
+
+
 def _exchange(step: int, exchanged: float) -> Event:
     data: dict[str, Json] = {"loss": 0.9, "exchanged": exchanged, "spread": 0.05, "samples": 64}
     return Event("exchange", step, data=data)
@@ -72,6 +79,7 @@ class _UninformativeLabelsState:
     columns: int = 0
     factor: float = 1.0
     same: Streak = field(default_factory=Streak)
+    alike: AlikeLabels = field(default_factory=AlikeLabels)
     path: Path = field(default_factory=Path)
     recent: StepWindow = field(default_factory=lambda: StepWindow(24))
     anchor: LossAnchor = field(default_factory=LossAnchor)
@@ -93,6 +101,8 @@ class _UninformativeLabelsState:
     warm_up=_RECORDS,
     asks="reference",
     fires_on=(
+        # each batch has one label, another one from batch to batch
+        Recording(_alike(17.0, 3.0, 54.0, 3.0, 20.0, 9.0), _MODEL, events=(_CALLED,)),
         Recording(
             {"scalar/loss": _NOISE, "one.weight update/ratio_to_weight": 0.02, "one activation/mean": 0.1},
             _MODEL,
@@ -130,10 +140,13 @@ class _UninformativeLabelsState:
             events=(_CALLED,),
         ),
         Recording({"scalar/loss": 0.5, "scalar/target/entropy": (0.0,) * 9}, _MODEL, events=(_CALLED,)),
-        # a discriminator that is told that fakes are real, too
-        Recording({"scalar/loss": 0.5}, _MODEL, events=at_two_occasions(refuting_event(JUDGE, "")), steps=2),
+        # a discriminator that is told that fakes are real, too; rows of a batch that do not belong together
+        *(
+            Recording({"scalar/loss": 0.5}, _MODEL, events=at_two_occasions(refuting_event(name, "")), steps=2)
+            for name in TWICE
+        ),
         # tried on the terms of single batches
-        Recording({"scalar/loss": 0.5}, _MODEL, events=(_UNBOUND,)),
+        Recording({"scalar/loss": 0.5, "one.weight update/ratio_to_weight": 0.02}, _MODEL, (_UNBOUND,), steps=30),
         Recording({"scalar/loss": 0.5}, _MODEL, events=(refuting_event(ALIGNED, "mirrored", share=0.4),)),
         # any loss: as low when the answers are exchanged
         Recording(
@@ -144,7 +157,11 @@ class _UninformativeLabelsState:
         *(Recording({"scalar/loss": 0.5}, _MODEL, events=(refuting_event(name, "words"),)) for name in STRANGE),
     ),
     silent_on=(
-        Recording({"scalar/loss": 0.5}, _MODEL, events=(refuting_event(JUDGE, ""),)),
+        # weights that have hardly moved: it is no fault of the targets
+        Recording({"scalar/loss": 0.5, "one.weight update/ratio_to_weight": 1e-5}, _MODEL, (_UNBOUND,), steps=30),
+        # one class after another
+        Recording(_alike(0.0, 0.0, 1.0, 1.0, 2.0, 3.0), _MODEL, events=(_CALLED,)),
+        *(Recording({"scalar/loss": 0.5}, _MODEL, events=(refuting_event(name, ""),)) for name in TWICE),
         Recording({"scalar/loss": 0.5}, _MODEL, events=(refuting_event(next(iter(STRANGE)), "", outcome="held"),)),
         Recording({"scalar/loss": 0.5}, _MODEL, events=(refuting_event(FIT, "", outcome="held", best=2.0),)),
         # the values of a policy may mean nothing for long
@@ -223,7 +240,8 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
     exchanged among the samples of the batch. If that costs no more in four looks by step 100 or later, the answers
     have nothing to do with their targets.
 
-    After an update that is too large both counts start again. Labels that are all equal are a fact.
+    After an update that is too large both counts start again. Labels that are all equal are a fact, in the
+    whole run, or in each batch of six.
 
     From some step on: the loss rises within one step by 8 deviations and half of its progress and stays up, although
     every layer puts out what it usually does and the step before was ordinary. Inputs and weights have not changed
@@ -236,11 +254,13 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
     foretells its own, the labels are not blamed for a loss that does not fall.
 
     Of a discriminator it is a fact if data, what the generator makes, and the generator's own loss have the same target
-    at steps 1 and 25.
+    at steps 1 and 25. So it is if a batch joins drawn rows of one tensor with rows of another one in their order, or
+    if one column of a store is read some rows beside all others that are written with it.
 
     A loss that leaves the entropy of the labels later withdraws the finding. Each term alone, from step 40 on: the
-    targets of other samples fit the predictions as well as their own over five looks and 64 samples, or those of the
-    next fit better; or an eighth of those that are pictures fit better mirrored. It is withdrawn when they come to fit.
+    targets of other samples fit the predictions as well as their own over five looks and 64 samples, though updates sum
+    to 0.3 of the weights, or those of the next fit better; or an eighth of those that are pictures fit better mirrored.
+    It is withdrawn when they come to fit.
 
     A network can memorise such labels if it sees them often enough (Zhang et al. 2017, arXiv:1611.03530); this rule
     does not see that. Print a few inputs beside their labels.
@@ -248,7 +268,8 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
     memory.anchor.learn(context)
     yield from strange_targets(context, memory.reported, memory.judges)
     is_falling = _falls_far(memory.recent.newest(_WINDOW))
-    yield from tried_targets(context, memory.tried, memory.reported, is_falling=is_falling)
+    has_moved = memory.path.length >= _PATH
+    yield from tried_targets(context, memory.tried, memory.reported, is_falling=is_falling, has_moved=has_moved)
     loss = context.scalar("loss")
     for event in context.events("loss_input"):
         columns = event.data.get("columns")
@@ -377,9 +398,22 @@ def _unbiased(context: StepContext, entropy: float, memory: _UninformativeLabels
 
 
 def _constant(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[Finding]:
-    """Yield a finding for labels of several classes that have all been the same."""
+    """Yield a finding for labels of several classes that have all been the same, in the run or in each batch."""
     entropy = context.scalar("target/entropy")
     if entropy is None or memory.columns < 2 or "start" in memory.reported:
+        return
+    if memory.alike.differ(context):
+        memory.reported.add("start")
+        yield report(
+            context,
+            {"classes": memory.columns, "looks": len(memory.alike.tops), "labels": memory.alike.fewest},
+            f"in each of {len(memory.alike.tops)} batches all labels, {memory.alike.fewest:.0f} or more, are the same "
+            f"one of {memory.columns} classes, another one from batch to batch "
+            f"({', '.join(f'{top:.0f}' for top in memory.alike.tops[-3:])}): within a batch the answer does not depend "
+            "on the input",
+            memory.alike.since,
+            1.0,
+        )
         return
     if memory.same.update(entropy == 0.0, context.step) < _LOOKS:
         return

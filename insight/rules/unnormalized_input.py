@@ -5,10 +5,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...storage import ROOT_SITE, Finding
+from ...storage import ROOT_SITE, Event, Finding
+from ...storage.training_kinds import TrainingKind
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
 from ..indicators.executable_checks import at_two_occasions, refutation, refuted, refuted_twice, refuting_event
+from ..indicators.far_targets import FarTargets
 from ..indicators.lowered_findings import withdrawn
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
@@ -69,11 +71,18 @@ class _UnnormalizedInputState:
     is_reported: bool = False
     is_scaled: bool = False
     terms: set[tuple[str, str, str]] = field(default_factory=set)
+    far: FarTargets = field(default_factory=FarTargets)
     found: Finding | None = None
 
 
 def _scale(*by_step: float) -> dict[str, tuple[float, ...]]:
     return {" batch/l2_norm": tuple(8 * value for value in by_step)}
+
+
+def _far(loss: float) -> dict[str, float | tuple[float, ...]]:
+    """Return a loss beside that of a constant answer, 3e9."""
+    series: dict[str, float | tuple[float, ...]] = {"scalar/loss": tuple(loss for _ in range(120))}
+    return series | {"scalar/target/constant_loss": 3e9, " batch/l2_norm": 8.0}
 
 
 def _skip_window(lookahead: Lookahead, memory: _UnnormalizedInputState) -> SkipWindow | None:
@@ -105,12 +114,14 @@ def _skip_window(lookahead: Lookahead, memory: _UnnormalizedInputState) -> SkipW
             call.scale = scale
         call.seen += records
 
-    return SkipWindow(min(lookahead.finite("batch"), count_before_first(~(is_near & is_plain))), learn)
+    usual = min(lookahead.finite("batch"), count_before_first(~(is_near & is_plain)))
+    return SkipWindow(min(usual, lookahead.until_scalar("target/constant_loss")), learn)
 
 
 _TERMS = "terms_have_a_share_in_the_loss"
 _SCALED = "large_inputs_are_scaled_by_the_model"
 _LIKE = "asked_networks_get_inputs_as_in_their_training"
+_FITS_NUMBERS = Event("training_kind", 0, data=TrainingKind("regression").to_data())
 _COLUMNS = refuting_event(
     "input_columns_have_one_scale",
     "column 2 of x has a root mean square of 5.1e+04, column 0 one of 0.5",
@@ -122,7 +133,7 @@ _COLUMNS = refuting_event(
 @rule(
     "unnormalized-input",
     needs=("batch",),
-    triggers=("batch", "event/check"),
+    triggers=("batch", "event/check", "event/accumulation", "scalar/target/constant_loss"),
     phase=FORWARD,
     skip_window=_skip_window,
     memory=_UnnormalizedInputState,
@@ -131,6 +142,7 @@ _COLUMNS = refuting_event(
     fires_on=(
         Recording(structure=_MODEL, events=(_COLUMNS,)),
         Recording(_scale(*(130.0,) * 5), _MODEL),
+        Recording(_far(9e10), _MODEL, events=(_FITS_NUMBERS,)),
         Recording(structure=_MODEL, events=(refuting_event(_LIKE, "what reaches the first batch norm of teacher"),)),
         Recording(_scale(*(1e-4,) * 5), _MODEL),
         Recording(_scale(*(1.0, 1.1) * 10, 9.0, 9.1, 9.0), _MODEL),
@@ -139,6 +151,8 @@ _COLUMNS = refuting_event(
         Recording(_scale(130.0) | {" batch/max": 255.0}, _MODEL),
     ),
     silent_on=(
+        Recording(_far(4e9), _MODEL, events=(_FITS_NUMBERS,)),
+        Recording(_far(9e10), _MODEL),  # of unknown kind
         Recording(structure=_MODEL, events=(refuting_event("input_columns_have_one_scale", "", outcome="held"),)),
         Recording(structure=_MODEL, events=(refuting_event(_LIKE, "", outcome="held"),)),
         Recording(structure=_NORMED, events=(_COLUMNS,)),
@@ -162,7 +176,9 @@ def check(context: StepContext, memory: _UnnormalizedInputState) -> Iterator[Fin
     few values make it. An input `(rows, columns)`, whichever argument it is, is also reported if the root mean squares
     of two columns are a factor of 1000 apart and one is above 30.
 
-    Targets count where their distance is one of several terms of a loss, and a thousand times the next one.
+    Targets count where their distance is one of several terms of a loss, and a thousand times the next one; and in a
+    regression whose loss is, after 90 steps, still more than half its first value, above 10,000, and five times what
+    the best constant answer would cost.
 
     The first input that is not made of integers counts, in every forward of a step, since the judge of a generator sees
     other data than the generator. Input of a later forward must be too large from the first step on. A model whose
@@ -173,6 +189,7 @@ def check(context: StepContext, memory: _UnnormalizedInputState) -> Iterator[Fin
     yield from _columns(context, memory)
     yield from _asked(context)
     yield from _targets(context, memory)
+    yield from _far_targets(context, memory)
     yield from _scaled(context, memory)
     table = context.table("batch")
     if (
@@ -208,6 +225,26 @@ def _targets(context: StepContext, memory: _UnnormalizedInputState) -> Iterator[
                 severity="warning",
                 confidence=0.8,
             )
+
+
+def _far_targets(context: StepContext, memory: _UnnormalizedInputState) -> Iterator[Finding]:
+    """Yield a finding for targets that the answers do not come near."""
+    far = memory.far.learn(context)
+    if far is not None:
+        yield context.finding(
+            ROOT_SITE,
+            "scalar/loss",
+            {"loss": far.loss, "first_loss": far.first, "constant_loss": far.constant},
+            severity="warning",
+            first_step=0,
+            position=0,
+            explanation=f"the loss is {far.loss:.3g} at step {context.step}, {far.loss / far.constant:.2g} times what "
+            f"the best constant answer would cost, {far.constant:.3g}, and was {far.first:.3g} at first: the targets "
+            "lie far from where the answers begin, and the steps are too small to bring them near",
+            advice="standardise the targets with the mean and deviation of the training data, or begin the last bias "
+            "at their mean",
+            confidence=0.8,
+        )
 
 
 def _asked(context: StepContext) -> Iterator[Finding]:

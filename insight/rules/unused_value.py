@@ -9,7 +9,7 @@ from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
 _MODEL = chain("one:Dense", "two:Dense")
-_READ, _USED = "values_are_read", "results_are_used"
+_READ, _USED, _REACHES = "values_are_read", "results_are_used", "outputs_reach_a_loss"
 
 
 def _tried(outcome: str, check: str = _READ) -> Recording:
@@ -23,8 +23,8 @@ def _tried(outcome: str, check: str = _READ) -> Recording:
     triggers=("event/check",),
     phase=FORWARD,
     is_optional=True,
-    fires_on=(_tried("broken"), _tried("broken", _USED)),
-    silent_on=(_tried("held"), _tried("held", _USED)),
+    fires_on=(_tried("broken"), _tried("broken", _USED), _tried("broken", _REACHES)),
+    silent_on=(_tried("held"), _tried("held", _USED), _tried("held", _REACHES)),
 )
 def check(context: StepContext, memory: None) -> Iterator[Finding]:
     """Report a mask, a weight, the end of an episode, a setting, a layer or an update that the program never uses.
@@ -40,9 +40,22 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     is, `net.state_dict().update(state)` changes a dictionary that nobody keeps, `p.data.clamp(-c, c)` clips nothing,
     and `optimizer.step` without parentheses is no step.
 
+    A module may make a value of the shape of its input, and a term of the loss beside it, as a layer of codes does. If
+    in steps 1 and 25 no loss reaches that value, but one reaches the input past the module, the module has no part in
+    what follows.
+
     To tell the rule that a value is left unused on purpose, let its name begin with an underscore.
     """
     del memory
+    for event in refuted(context, _REACHES):
+        yield refutation(
+            context,
+            event,
+            consequence="what follows is trained without what the module does",
+            advice="give the first of what the module returns to what follows, in place of the module's input",
+            severity="warning",
+            confidence=0.9,
+        )
     for event in refuted(context, _READ, _USED):
         is_result = event.data.get("check") == _USED
         yield refutation(

@@ -51,7 +51,7 @@ def _skip_window(lookahead: Lookahead, memory: _WeightDecayTooHighState) -> Skip
         return lookahead.whole
     if memory.checked is not lookahead.context.model or weight is None or norms is None:
         return None
-    norms = norms[:, lookahead.context.model.matrices_in_order(weight.rows.sites)]
+    norms = norms[:, lookahead.context.model.decayed(weight.rows.sites)]
     if norms.shape[1] != len(memory.before):
         return None
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -137,7 +137,7 @@ def check(context: StepContext, memory: _WeightDecayTooHighState) -> Iterator[Fi
         memory.checked, memory.decay = context.model, _decay(context)
     if memory.decay <= 0:
         return
-    rows = context.model.matrices_in_order(table.rows.sites)
+    rows = context.model.decayed(table.rows.sites)
     norms = table.column("l2_norm")[rows]
     if len(norms) != len(memory.before):
         memory.before, memory.first, memory.streak = _before(context, table, rows), norms, Streak()
@@ -197,7 +197,7 @@ def _share_of_gradient(context: StepContext, decay: float, table: Table) -> floa
     kinds = {optimizer.kind.lower() for optimizer in context.model.structure.optimizers}
     if kinds.intersection(_DIRECT) or gradient is None or gradient.rows.sites != table.rows.sites:
         return float("nan")
-    rows = context.model.matrices_in_order(table.rows.sites)
+    rows = context.model.decayed(table.rows.sites)
     norms, gradients = table.column("l2_norm")[rows], gradient.column("l2_norm")[rows]
     usable = np.isfinite(norms) & (gradients > 0)
     return float(np.median(decay * norms[usable] / gradients[usable])) if usable.any() else float("nan")

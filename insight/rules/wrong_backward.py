@@ -12,6 +12,7 @@ from ..rule import BACKWARD, rule
 _MODEL = chain("one:Dense", "two:Dense")
 _CHECK, _GRAPH = "backward_is_the_derivative", "derivatives_have_a_graph"
 _SAY, _DRAWN = "answers_in_a_loss_depend_on_what_it_trains", "drawn_values_carry_gradients"
+_STRAIGHT = "straight_through_steps_pass_gradients"
 _CONSTANT = "the loss adds a derivative, computed without create_graph=True, to one that was computed with it"
 _WORDS = "along a random direction of input 0 of Square, its backward gives a derivative of 1, and differences give 2"
 
@@ -35,9 +36,11 @@ _WORDS = "along a random direction of input 0 of Square, its backward gives a de
         # an action that was drawn without a gradient
         Recording(structure=_MODEL, events=(refuting_event(_SAY, "no gradient comes through it"),)),
         Recording(structure=_MODEL, events=(refuting_event(_DRAWN, "linear gets a draw without a gradient"),)),
+        Recording(structure=_MODEL, events=(refuting_event(_STRAIGHT, "the gradients cancel", elements=8.0),)),
     ),
     silent_on=(
         Recording(structure=_MODEL, events=(refuting_event(_DRAWN, "", outcome="held"),)),
+        Recording(structure=_MODEL, events=(refuting_event(_STRAIGHT, "", outcome="held"),)),
         Recording(structure=_MODEL, events=(refuting_event(_SAY, "no gradient comes through it", outcome="held"),)),
         Recording(structure=_MODEL, events=(refuting_event(_GRAPH, _CONSTANT, is_question=0.0),)),
         Recording(structure=_MODEL, events=(refuting_event(_CHECK, "", outcome="held"),)),
@@ -65,6 +68,9 @@ def check(context: StepContext, memory: set[tuple[str, str, str]]) -> Iterator[F
 
     A model may draw around its own answers, as a variational autoencoder draws its code. What `sample()` and
     `torch.normal` give to a layer has no gradient, so the encoder learns nothing from what is made of it.
+
+    What a model rounds, or looks up as the nearest code, has no gradient either. `x + (y - x).detach()` gives x that of
+    the choice y. Where the detach is missing, or both are exchanged, x learns nothing from what follows.
     """
     for event in refuted_twice(context, memory, _GRAPH):
         yield _of_a_constant(context, event)
@@ -74,6 +80,16 @@ def check(context: StepContext, memory: set[tuple[str, str, str]]) -> Iterator[F
             event,
             consequence="the layers before are trained by the other terms of the loss only",
             advice="draw with rsample(), or write mean + deviation * torch.randn_like(mean)",
+            metric="gradient/l2_norm",
+            severity="warning",
+            confidence=0.95,
+        )
+    for event in refuted(context, _STRAIGHT):
+        yield refutation(
+            context,
+            event,
+            consequence="what lies before is trained by the other terms of the loss only",
+            advice="write x + (y - x).detach(), where y is the rounded value or the nearest code that was made of x",
             metric="gradient/l2_norm",
             severity="warning",
             confidence=0.95,

@@ -43,7 +43,7 @@ def test_what_each_detector_catches_is_told_and_stored(
 ) -> None:
     told = command("armour", "detect", *attacked, "--detector", "mahalanobis,magnet-error", "--epsilon", 0.3)
     assert told.code == 0
-    assert "detector mahalanobis: 100.0% of 20 adversarial inputs detected" in told.out
+    assert "detector mahalanobis: 100.0% [83.2%, 100.0%] of 20 adversarial inputs detected" in told.out
     with open_store(str(tmp_path / "runs")) as store:
         (run,) = store.runs()
         found = {one.attack: one for one in store.outcomes(run.id)}

@@ -28,6 +28,12 @@ def in_bytes():
 
 wrapped = in_bytes()
 
+def price():
+    cell = nn.Dense(4, 1)
+    cell.weight.set_data(Tensor(np.array([[1, 1, -1, -1]], dtype=np.float32)))
+    cell.bias.set_data(Tensor(np.zeros(1, dtype=np.float32)))
+    return cell.set_train(False)
+
 def predict(x):
     return x @ np.array([[1, -1], [1, -1], [-1, 1], [-1, 1]], dtype=np.float32)
 
@@ -71,6 +77,12 @@ def test_budgets_may_be_fractions_and_bounds_a_pair(command: Callable, model: Ca
         (("--attack", "pgd:stps=3"), "did you mean 'steps'"),
         (("--fail-under", "many"), "--fail-under expects an accuracy, as in 0.4 or 0.4@8/255; got 'many'"),
         (("--fail-under", "40"), "--fail-under expects an accuracy from 0 to 1, got 40"),
+        (("--task", "regresion"), "--task expects multi-label, regression, segmentation; got 'regresion'"),
+        (("--task", "regression"), "--task regression expects the largest error that is no harm"),
+        (("--task", "segmentation:kept=much"), "--task segmentation expects kept to be a number, got 'much'"),
+        (("--task", "multi-label:right=1"), "--task multi-label has no option 'right'; its options are wrong"),
+        (("--frozen", "a"), "--frozen expects positions from 0, as in --frozen 0,3-5; got 'a'"),
+        (("--bounds", "0:1,0"), "--bounds expects LOW:HIGH for each channel or column"),
         (("--fail-under", "0.4@0.5"), "--fail-under names the budget 0.5; --epsilons has 0, 0.01"),
     ],
 )
@@ -173,3 +185,31 @@ def test_a_stored_evaluation_shows_its_worst_case_and_whether_to_trust_it(
     assert "1.000 left at 0.1, do not trust these numbers" in listed
     runs = json.loads(command("runs", tmp_path / "runs", "--json").out)["runs"]
     assert {run["name"]: run["is_trusted"] for run in runs} == {"masked": False, "honest": True}
+
+
+def test_bounds_may_be_given_for_each_column(command: Callable, model: Callable) -> None:
+    def left(last: str) -> float:
+        call = ("--bounds", f"0:1,0:1,0:1,{last}", "--epsilons", "0.1", "--attack", "fgsm", "--json")
+        return accuracies(command(*model(), *call).out)[0.1]
+
+    assert (left("0:1"), left("-9:9")) == (1.0, 0.0)  # a tenth of 18 for the last column
+
+
+def test_rules_for_features_are_options(command: Callable, model: Callable) -> None:
+    call = [*model(), "--epsilon", "0.25", "--attack", "fgsm", "--json"]
+    assert accuracies(command(*call).out)[0.25] == 0.0
+    assert accuracies(command(*call, "--frozen", "0,2-3").out)[0.25] == 1.0
+    refused = command(*model("in_bytes", 255.0), "--frozen", "0")
+    assert "is wrapped already; say what features are in armour.wrap(...)" in refused.err
+
+
+def test_a_task_is_an_option(command: Callable, model: Callable) -> None:
+    call = ["--epsilon", "0.1", "--attack", "fgsm", "--json", "--task", "regression:tolerance=2"]
+    # Outputs are 0.8 and -0.8, labels 0 and 1; a tenth of the box moves an output by 0.4.
+    assert accuracies(command(*model("price"), *call).out) == {0.0: 1.0, 0.1: 0.5}
+
+
+def test_draws_average_a_model_that_is_said_to_be_random(command: Callable, model: Callable, tmp_path: Path) -> None:
+    assert command(*model(), "--epsilon", "0.1", "--attack", "fgsm", "--draws", 3, "--name", "drawn").code == 0
+    with open_store(str(tmp_path / "runs")) as store:
+        assert store.find_run("drawn").config["is_averaged"] is True

@@ -110,6 +110,21 @@ def test_a_second_model_is_named(command: Callable, write: Callable) -> None:
     assert "not shown: " in command("sites", "train.py").err
 
 
+def test_a_model_that_keeps_its_networks_in_a_plain_list_has_no_parameters_and_is_told_why(
+    command: Callable, write: Callable
+) -> None:
+    script = (
+        "import torch\nclass Stack(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.blocks = [torch.nn.Linear(4, 4) for _ in range(3)]\n"
+        "model = Stack()\ntorch.optim.Adam(model.parameters())\n"
+    )
+    told = command("run", write(script))
+    assert told.code == 1
+    assert "ValueError: optimizer got an empty parameter list" in told.err
+    words = "Stack.blocks is a list of 3 modules, so the model has none of their 6 parameters; make it a ModuleList"
+    assert words in told.err
+
+
 def test_a_script_that_raises_before_it_trains_says_so_behind_its_own_traceback(
     command: Callable, write: Callable
 ) -> None:

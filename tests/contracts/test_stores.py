@@ -24,6 +24,7 @@ from mindscope.storage import (
     open_store,
     quantize,
 )
+from mindscope.storage.attachments import Attachment
 from mindscope.storage.records import joined
 
 from tests.storage.samples import finding, layout, walk
@@ -554,3 +555,53 @@ def test_housekeeping_between_leaves_what_is_not_final_alone(store: Store) -> No
     writer.close()
     for written, read in zip(records, store.replay(writer.run.id), strict=True):
         assert_same(written, read)
+
+
+def image_event(step: int, value: int) -> Event:
+    attachment = Attachment(np.full((2, 3, 1), value, np.uint8))
+    return Event("media", step, data={"digest": attachment.digest()}, attachment=attachment)
+
+
+def test_events_beside_a_record_that_is_not_final_stay_when_it_is_replaced(store):
+    writer = store.begin_run("beside")
+    run, before, beside, behind = writer.run.id, image_event(1, 1), image_event(1, 2), image_event(3, 3)
+    writer.write([StepRecord(0, 1.0)])
+    writer.write_events([before, behind])
+    for kind in ("shown", "shown again"):
+        writer.preview(StepRecord(1, 1.0, events=(Event(kind, 1),)))
+        writer.write_events([beside] if kind == "shown" else [])
+    writer.preview(StepRecord(2, 1.0))
+    writer.preview(StepRecord(1, 1.0, events=(Event("shown", 1),)))
+    writer.write([StepRecord(1, 1.0, events=(Event("final", 1),)), StepRecord(2, 1.0)])
+    writer.preview(StepRecord(3, 1.0))
+    writer.write([StepRecord(4, 1.0)])
+    writer.close()
+    found = sorted(event.data["digest"] for event in store.events(run, kind="media"))
+    assert found == sorted(event.data["digest"] for event in (before, beside, behind))
+    assert [event.kind for event in store.events(run) if event.kind != "media"] == ["final"]
+    for event in (before, beside, behind):
+        assert store.attachment(run, event.data["digest"]) == event.attachment.file()
+    assert store.verify(run) == ()
+    store.delete_run(run)
+
+
+def test_the_files_of_events_come_back_byte_for_byte_and_go_with_a_record_that_was_not_final(store):
+    writer = store.begin_run("x")
+    run, first, shown, last = writer.run.id, image_event(0, 1), image_event(1, 2), image_event(0, 3)
+    many = tuple(image_event(0, value) for value in range(10, 30))
+    writer.write([StepRecord(0, 1.0, events=(first, *many))])
+    writer.preview(StepRecord(1, 1.0, events=(shown,)))
+    assert store.attachment(run, shown.data["digest"]) == shown.attachment.file()
+    writer.write_events([last])
+    writer.write([StepRecord(2, 1.0)])
+    writer.close()
+    assert [event.data for event in store.events(run)] == [event.data for event in (first, *many, last)]
+    for event in (first, *many, last):
+        assert store.attachment(run, event.data["digest"]) == event.attachment.file()
+    for unknown in (shown.data["digest"], "", "../../etc/passwd"):
+        with pytest.raises(StoreUnavailable, match="has no image or sound"):
+            store.attachment(run, unknown)
+    assert store.verify(run) == ()
+    store.delete_run(run)
+    with pytest.raises(RunNotFound):
+        store.attachment(run, first.data["digest"])

@@ -4,6 +4,9 @@ import math
 import subprocess
 import sys
 
+import numpy as np
+from mindscope.probe.configuration.sections import MediaSettings
+from mindscope.probe.logged_media import MediaLog
 from mindscope.storage import StepRecord, Store, open_store
 
 from tests.dashboard.evaluated import write_everything
@@ -14,7 +17,10 @@ from tests.dashboard.recorded import Plan, records, write_run
 from tests.dashboard.searched import write_search
 
 #: Every run of the store that has pages of its own, by name.
-KINDS = ("faulty", "healthy", "four-ranks", "attacked", "imported", "crashed", "failed", "empty", "one-step", "all-nan")
+KINDS = (
+    "faulty", "healthy", "four-ranks", "attacked", "imported", "crashed", "failed", "empty", "one-step", "all-nan",
+    "drawn",
+)  # fmt: skip
 _DIES = """
 import os, sys
 from mindscope.storage import StepRecord, open_store
@@ -51,9 +57,20 @@ def _write_odd(store: Store) -> None:
     imported = store.begin_run("imported", kind="imported", framework="tensorboard")
     imported.write(_scalars({"loss": [3.0, 2.0, 1.5], "accuracy": [0.1, 0.4, 0.6]}))
     imported.close()
+    _write_media(store)
     nan = store.begin_run("all-nan")
     nan.write(_scalars({"loss": [math.nan] * 5}))
     nan.close()
+
+
+def _write_media(store: Store) -> None:
+    """A run that has logged pictures and a sound."""
+    drawn, log = store.begin_run("drawn"), MediaLog(MediaSettings())
+    for step in (0, 10):
+        events, _ = log.images("samples", [np.full((8, 8), 20 * step, np.uint8)] * 2, (step, 0), "fixed noise", None)
+        events += log.audio("speech", np.zeros(800), (step, 0), 8000, "")[0]
+        drawn.write([StepRecord(step, 1.0, events=tuple(events))])
+    drawn.close()
 
 
 def _scalars(values: dict[str, list[float]]) -> list[StepRecord]:

@@ -17,7 +17,7 @@ from tests.dashboard.recorded import Plan, write_evaluation, write_run
 
 from .browsing import Watched, watched_page
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 FAULT = "nan-at-layer"
 BAD_SITE, BAD_STEP = FAULTS[FAULT].sites["transformer"], FAULTS[FAULT].step

@@ -15,7 +15,7 @@ from tests.dashboard.recorded import BAD_SITE, BAD_STEP
 from .browsing import Watched, watched_page
 from .kinds import KINDS, write_kinds
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 #: Where the pictures of the documentation are, and whether they are to be taken anew; normal runs leave them alone.
 PICTURES = Path(__file__).parents[2] / "docs" / "dashboard"
@@ -53,6 +53,7 @@ FOUND = {
         "#robustness-body .gallery img",
         ("Do not trust it", EXPLANATION[1:], "37.0%", "20.0%", "class 3, 99.1% sure", "Separation, AUC"),
     ),
+    "media": ("/media?run=drawn", ".media-image", ("samples", "speech", "fixed noise")),
     "logs": ("/logs?run=failed", "#logs-grid .ag-row", ("out of memory",)),
 }
 

@@ -15,7 +15,7 @@ from tests.dashboard.training import Training
 
 from .browsing import Watched, watched_page
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 ALL = bool(os.environ.get("MINDSCOPE_TEST_ALL"))
 

@@ -11,7 +11,7 @@ from tests.dashboard.recorded import BAD_SITE
 
 from .browsing import watched_page
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 #: Address, and what is drawn there.
 DRAWN = {
     "/": "a.run-link:text-is('late')",

@@ -11,7 +11,7 @@ from tests.dashboard.wide import SINCE, SLOW, recorder, stacks
 
 from .browsing import Watched, watched_page
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 DRAWN = "#ranks-heat .heatmaplayer image"
 PICTURE = "#ranks-topology-graph .heatmaplayer image"
 GRAPH = "document.querySelector('#ranks-topology-graph .js-plotly-plot')"

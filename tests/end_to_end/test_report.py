@@ -6,7 +6,7 @@ from mindscope.storage import open_store
 
 from tests.dashboard.recorded import BAD_SITE, Plan, write_evaluation, write_run
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

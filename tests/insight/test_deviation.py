@@ -67,3 +67,13 @@ def test_a_constant_row_never_deviates_and_too_little_history_says_nothing():
 
 def test_a_run_of_no_columns_has_no_deviation():
     assert deviation(matrix_of(np.empty((3, 0)))).shape == (3, 0)
+
+
+@pytest.mark.parametrize("columns", [40, 5000])
+def test_columns_that_are_compared_together_are_those_that_are_compared_alone(columns):
+    values = np.exp(RANDOM.normal(0, 0.5, (3, columns)))
+    values[1, 7:11] = [np.nan, np.inf, np.nan, np.inf]
+    whole = deviation(matrix_of(values))
+    for column in (5, 31, 32, 33, columns - 1):
+        alone = deviation(matrix_of(values[:, max(0, column - 32) : column + 1]))[:, -1]
+        np.testing.assert_array_equal(whole[:, column], alone)

@@ -1,7 +1,7 @@
 """How the zoo's cases become figures."""
 
 from dataclasses import replace
-from math import isnan
+from math import isnan, nan
 
 import pytest
 
@@ -11,7 +11,16 @@ from benchmarks.mutations import Harm
 from benchmarks.zoo.case import Case, plan_mutants
 from benchmarks.zoo.entries import ENTRIES
 from benchmarks.zoo.report import document, lines
-from benchmarks.zoo.score import by_other_families, calibration_error, claims, false_alarms, is_at, judge, record_of
+from benchmarks.zoo.score import (
+    by_other_families,
+    calibration_error,
+    claims,
+    false_alarms,
+    identical,
+    is_at,
+    judge,
+    record_of,
+)
 from benchmarks.zoo.trial import Cost, Watched
 
 COST = Cost(10.0, 11.0, 300.0, "0.5", 0, "")
@@ -43,6 +52,12 @@ def test_an_alarm_that_the_healthy_program_raises_too_detects_nothing():
     judged = judge(fault(alarm("memory_growth")), case(alarm("memory_growth")))
     assert judged.is_seen
     assert not judged.is_new
+
+
+def test_a_bare_result_of_another_machine_says_nothing_of_what_the_monitor_changes():
+    ours, changed = case(), case(result="0.75")
+    elsewhere = replace(changed, plain=replace(COST, cpu_s=nan))
+    assert identical([ours, changed, elsewhere]) == [True, False]
 
 
 def test_without_a_word_or_a_site_nothing_can_be_named_or_placed():
@@ -135,6 +150,18 @@ def test_a_mutant_that_does_no_harm_is_a_healthy_run():
     assert rows["faults with a word", "cause, first"]["value"] == 100.0
     assert written["false alarms"] == {"plateau": ["cnn+no-bias"]}
     assert any("accused: cnn+no-bias" in line for line in lines(written))
+
+
+def test_a_mutant_that_does_no_harm_may_be_told_of_what_was_planted():
+    no_harm = Harm(0.6, 0.0, False, "its result is no worse")
+    told = [alarm(cause) for cause in ("wrong_loss_sign", "plateau")]
+    cases = [case(*told[:number], operator="negated-loss", harm=no_harm) for number in (0, 1, 2)]
+    cases.append(case(told[1], operator="negated-loss", harm=no_harm))
+    written = document(cases, sealed=frozenset(), only_rates=False)
+    rows = {(row["case"], row["metric"]): row for row in written["results"] if row["case"] == "mutants that do no harm"}
+    found = rows["mutants that do no harm", "with a warning of something else than what was planted"]
+    assert (found["hits"], found["of"]) == (1, 4)
+    assert rows["mutants that do no harm", "with a warning"]["hits"] == 3
 
 
 def test_a_sealed_document_names_no_program():

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 from mindscope.insight import RULES, root_causes
+from mindscope.insight.consequences import CONSEQUENCES, NON_FINITE, possible_causes
 from mindscope.insight.loss_levels import HALFWAY
 from mindscope.insight.recording import chain
-from mindscope.insight.root_causes import CONSEQUENCES, NON_FINITE, folded, possible_causes
+from mindscope.insight.root_causes import folded
 from mindscope.storage import Finding, ModuleInfo
 
 
@@ -270,3 +271,18 @@ def test_a_batch_that_is_not_finite_follows_from_nothing_and_comes_before_trends
 def test_an_outlier_of_a_batch_may_follow_from_a_loss_that_rises():
     uphill = replace(finding("wrong_loss_sign", 0, 2), confidence=0.8)
     assert causes(uphill, replace(finding("bad_batch", 60, 0), metric="scalar/loss")) == ["wrong_loss_sign"]
+
+
+@pytest.mark.parametrize(
+    "effect", ["missing_optimizer_step", "missing_zero_grad", "shared_parameter_error", "wrong_train_eval_mode"]
+)
+def test_an_optimizer_of_other_parameters_explains_what_it_neither_steps_nor_clears_whichever_was_found_first(effect):
+    outside = finding("parameter_not_in_optimizer", 25, severity="warning", site="head")
+    assert causes(finding(effect, 1), outside) == ["parameter_not_in_optimizer"]
+    assert set(causes(replace(finding(effect, 1), rank=1), outside)) == {effect, "parameter_not_in_optimizer"}
+
+
+def test_steps_that_epsilon_makes_small_explain_a_model_that_has_learned_nothing():
+    assert causes(finding("optimizer_state_stale", 24), finding("uninformative_labels", 60)) == [
+        "optimizer_state_stale"
+    ]
