@@ -70,8 +70,8 @@ def test_a_rank_that_becomes_slow_is_named_on_the_first_screen_without_a_reload(
     assert box is not None
     assert box["y"] + box["height"] < watched.page.viewport_size["height"]
     assert watched.complaints == []
-    outline = watched.page.evaluate(f"{GRAPH}.layout.shapes.map((shape) => [shape.x0 + 0.5, shape.y0 + 0.5])")
-    assert outline == [[SLOW // 8, SLOW % 8]]
+    outline = f"JSON.stringify({GRAPH}.layout.shapes.map((shape) => [shape.x0 + 0.5, shape.y0 + 0.5]))"
+    watched.wait(f"{outline} === '[[{SLOW // 8},{SLOW % 8}]]'")
 
 
 @pytest.mark.parametrize("width", [1440, 390])
