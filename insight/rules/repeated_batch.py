@@ -12,6 +12,7 @@ from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..event_fields import as_number
 from ..indicators.executable_checks import at_two_occasions, refutation, refuted, refuted_twice, refuting_event
 from ..indicators.lowered_findings import withdrawn
+from ..indicators.relearned_batches import RelearnedBatches, Stretch
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
@@ -46,11 +47,20 @@ _TWICE = {
 }
 _SAME_ROWS = refuting_event(_TWINS, "all 64 samples of x (64, 4) are the same", samples=64)
 _CONTRASTIVE = Event("training_kind", 0, data=TrainingKind("contrastive").to_data())
+#: Kinds of training that take many steps on one batch, task or set of points on purpose.
+_DWELLING = ("policy", "meta", "physics", "adversarial")
 
 
 def _twice(compared: float, *more: Event) -> Recording:
     words = "two calls of online in one step are given the same values"
     return Recording(structure=_MODEL, events=(*more, refuting_event(_VIEWS, words, compared=compared)))
+
+
+def _dwelling(begins: tuple[float, ...]) -> Recording:
+    """Forty steps on each batch, which begin with these losses and halve them every five steps."""
+    steps = [(float(at), begin * 0.5 ** (step / 5)) for at, begin in enumerate(begins) for step in range(40)]
+    checksums, losses = zip(*steps, strict=True)
+    return Recording({"scalar/batch/checksum": checksums, "scalar/loss": losses}, _MODEL)
 
 
 @dataclass(slots=True)
@@ -66,10 +76,11 @@ class _RepeatedBatchState:
     is_all_there_is: bool = False
     is_judged: bool = False
     reported: Finding | None = None
+    relearned: RelearnedBatches = field(default_factory=RelearnedBatches)
 
 
 def _skip_window(lookahead: Lookahead, memory: _RepeatedBatchState) -> SkipWindow | None:
-    is_over = memory.is_judged and memory.reported is None
+    is_over = memory.is_judged and memory.reported is None and memory.relearned.is_over
     return lookahead.whole if is_over else SkipWindow(lookahead.until_scalar("batch/checksum"))
 
 
@@ -89,6 +100,7 @@ def _skip_window(lookahead: Lookahead, memory: _RepeatedBatchState) -> SkipWindo
         _twice(0.0, _CONTRASTIVE),
         Recording({"scalar/batch/checksum": (7.0,) * 14}, _MODEL),
         Recording({"scalar/batch/checksum": (1.0, 2.0, 3.0, *(4.0,) * 8)}, _MODEL),
+        _dwelling((1.0, 0.9, 0.8)),  # what is learned of one batch tells little of the next
     ),
     silent_on=(
         Recording(structure=_MODEL, events=(_SAME_ROWS,)),  # at one step alone
@@ -135,6 +147,11 @@ def check(context: StepContext, memory: _RepeatedBatchState) -> Iterator[Finding
     Checksums do not tell the order of values, so batches whose samples hold the same values in another order, such as
     one-hot rows or permutations, are left out too. Look for `next(iter(loader))` inside the loop.
 
+    Where a batch is kept for twenty steps and more, then another one, the loss falls on each, and the next one takes
+    back seven tenths of the fall, or each of two takes back four, what is learned of one batch tells little of the
+    next. That is told, but not of policies, meta-learning, differential equations and adversaries, which take many
+    steps on one batch on purpose.
+
     Of a batch all of whose samples are the same, at steps 1 and 25, it tells that too; and of a store that is still
     written to, where all rows that are drawn from it are among its first ones.
 
@@ -155,7 +172,10 @@ def check(context: StepContext, memory: _RepeatedBatchState) -> Iterator[Finding
             confidence=0.9,
         )
     checksum = context.scalar("batch/checksum")
-    if checksum is None or (memory.is_judged and memory.reported is None):
+    if checksum is None:
+        return
+    yield from _of_stretches(context, memory, checksum)
+    if memory.is_judged and memory.reported is None:
         return
     memory.is_all_there_is |= _is_evaluated_on(context)
     if checksum != memory.newest:
@@ -177,8 +197,39 @@ def check(context: StepContext, memory: _RepeatedBatchState) -> Iterator[Finding
     if (not memory.changes and (memory.is_all_there_is or _needs_everything(context))) or _says_nothing(context):
         return
     found = _report(context, memory, checksum, has_varied=has_varied)
-    memory.reported = found if has_varied else None
+    memory.reported = found
     yield found
+
+
+def _of_stretches(context: StepContext, memory: _RepeatedBatchState, checksum: float) -> Iterator[Finding]:
+    loss = context.scalar("loss")
+    stretches = None if loss is None else memory.relearned.add(context.step, checksum, loss)
+    if stretches is None or context.kind.name in _DWELLING:
+        return
+    ended, newest = stretches
+    memory.is_judged, memory.reported = True, None
+    yield context.finding(
+        ROOT_SITE,
+        "scalar/batch/checksum",
+        {"checksum": checksum, **_numbers("one batch", ended), **_numbers("the next", newest)},
+        severity="warning",
+        first_step=ended.since,
+        position=0,
+        explanation=f"from step {ended.since} on all batches are the same, and since step {newest.since} they are all "
+        f"the next one; the loss fell from {ended.first:.3g} to {ended.last:.3g} on the first, and rose to "
+        f"{newest.first:.3g} on the second: what is learned from one batch tells little of the next",
+        advice="look for next(iter(loader)) or an index that is drawn outside the loop over the steps, and for a "
+        "loader or generator that gives its first batch again; if each batch is a task of its own, do nothing",
+        confidence=0.75,
+    )
+
+
+def _numbers(name: str, stretch: Stretch) -> dict[str, float]:
+    return {
+        f"{name}: batches": float(stretch.batches),
+        f"{name}: first loss": stretch.first,
+        f"{name}: last loss": stretch.last,
+    }
 
 
 def _of_views(context: StepContext, event: Event) -> Iterator[Finding]:
