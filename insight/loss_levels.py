@@ -10,6 +10,8 @@ from ..storage import ROOT_SITE, Series, Store
 
 #: The evidence that only a finding of a loss without a floor has: its level when half of the steps had been made.
 HALFWAY: Final = "halfway"
+#: The evidence of a finding whose loss is raised by a step, by its derivative: that, and the loss.
+UPHILL: Final = frozenset({"slope", "value"})
 #: Losses whose median is the newest level. Our choice.
 _NEWEST = 24
 

@@ -6,7 +6,7 @@ from typing import Final
 from ..storage import Finding, Structure
 from .consequences import ATTENTION, FADED_LATER, LAST_RESORT, NON_FINITE, SHAPES, Causes, explains_anything, may_follow
 from .failure import LOST_CONNECTION
-from .loss_levels import HALFWAY
+from .loss_levels import HALFWAY, UPHILL
 
 #: What the evidence of a leak holds whose outputs depend on input at a later position.
 SEEN_EARLIER: Final = "first_output"
@@ -197,8 +197,8 @@ def explains(cause: Finding, finding: Finding, data_flow: DataFlow = _NOWHERE) -
         return _AT_ANY_TIME[cause.cause, finding.cause](cause, finding)
     if _is_of_the_data(finding) or (cause.cause in PASSED and finding.first_step > cause.step):
         return False
-    if _has_no_floor(finding) and cause.cause in _GROWTH:
-        return False
+    if (growing := _explains_growth(cause, finding)) is not None:
+        return growing
     if finding.cause in LAST_RESORT and explains_anything(cause.cause):
         return cause.first_step <= finding.step
     if finding.cause in MOMENTARY and cause.cause not in MOMENTARY and _is_just_before(cause, finding):
@@ -238,9 +238,27 @@ def _is_of_the_data(finding: Finding) -> bool:
     return finding.cause == "bad_batch" and finding.metric in _NON_FINITE_INPUT
 
 
+def _explains_growth(cause: Finding, finding: Finding) -> bool | None:
+    """Return whether one of a loss that falls without end and of what grows explains the other; None otherwise.
+
+    A loss that a step raises by its derivative does so in all passes, whichever was looked at.
+    """
+    if _has_no_floor(finding) and cause.cause in _GROWTH:
+        return False
+    return True if _is_uphill(cause) and finding.cause in _GROWTH else None
+
+
 def _has_no_floor(finding: Finding) -> bool:
-    """Return whether the loss falls below zero without end: everything grows then, and nothing that grows does that."""
-    return finding.cause == "wrong_loss_sign" and HALFWAY in finding.evidence
+    """Return whether the loss falls below zero without end, or a step raises it by its derivative.
+
+    Everything grows then, and nothing that grows does that.
+    """
+    return finding.cause == "wrong_loss_sign" and (HALFWAY in finding.evidence or _is_uphill(finding))
+
+
+def _is_uphill(finding: Finding) -> bool:
+    """Return whether the derivative of a loss, measured in one pass, says that a step raises it."""
+    return finding.cause == "wrong_loss_sign" and finding.evidence.keys() >= UPHILL
 
 
 def _leaks(reshape: Finding, leak: Finding) -> bool:

@@ -22,6 +22,8 @@ LARGE_UPDATE: Final = 0.3
 _LOST, _LOOKS = 0.05, 2
 #: Share of the first loss above it.
 _THROWN = 0.5
+#: Update over weight beyond which the weights are no longer what they were. Our choice, ten times the limit.
+_THROWING: Final = 3.0
 #: Step until which attention settles; it is looked at more often before.
 _SETTLED = 10
 #: Factor of rate and update in a leap, and records before it (our choice).
@@ -145,6 +147,11 @@ class UpdateStability:
         is_leap = self.jumped_at == context.step and self.jump >= _LEAP and self.rate >= self.highest_rate
         is_known = len(self.ratios) >= _KNOWN and context.typical_update >= LARGE_UPDATE  # never NaN, as of vectors
         return usual if is_leap and is_known and usual < context.typical_update / _LEAP else None
+
+    def has_thrown_the_weights(self) -> bool:
+        """True when the newest update was several times as large as the weights."""
+        is_newest = self.large_since is not None and self.records == self._large_seen
+        return is_newest and self.peak >= _THROWING and not self.has_no_matrix
 
     def is_damaged(self) -> bool:
         """True when too large updates came first, and in two looks since something was ruined beside the loss."""

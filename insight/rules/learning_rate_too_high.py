@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...storage import ROOT_SITE, Finding
+from ...storage import ROOT_SITE, Event, Finding
 from ..context.step_context import StepContext
+from ..context.subject_table import COUNTS
 from ..indicators.loss_anchor import LossAnchor
 from ..indicators.update_stability import LARGE_UPDATE, UpdateStability, is_cold_start
 from ..recording import Recording, chain
@@ -17,6 +18,17 @@ _EMBEDDINGS = chain("user:Embedding", "item:Embedding")
 #: Records until a cold start is judged, and losses among them that must be far above the first; a loss that merely
 #: falls slowly has none.
 _JUDGED_AT, _THROWN = 40, 3
+
+
+def _ended_after(update: float, nans: float) -> Recording:
+    """A step with this update, and the exception in the next forward pass, which has so many NaN."""
+    values = {
+        "scalar/loss": (2.3, None),
+        "one.weight update/ratio_to_weight": (update, None),
+        "one activation/nans": (0.0, nans),
+    }
+    error = {"type": "RuntimeError", "message": "all elements of input should be between 0 and 1"}
+    return Recording(values, _MODEL, events=(Event("exception", 1, data=error),))
 
 
 @dataclass(slots=True)
@@ -32,6 +44,7 @@ class _LearningRateTooHighState:
 @rule(
     "learning-rate-too-high",
     needs=("scalar/loss", "update"),
+    triggers=("scalar/loss", "update", "event/exception"),
     phase=OPTIMIZER,
     memory=_LearningRateTooHighState,
     warm_up=10,
@@ -75,6 +88,7 @@ class _LearningRateTooHighState:
         Recording(
             {"scalar/loss": (2.3, 9.0, float("nan")), "one.weight update/ratio_to_weight": (0.8, 20.0, 900.0)}, _MODEL
         ),
+        _ended_after(update=20.0, nans=7.0),
     ),
     silent_on=(
         # embeddings that start near zero
@@ -119,6 +133,8 @@ class _LearningRateTooHighState:
         Recording(
             {"scalar/loss": (2.3, 2.2, float("nan")), "one.weight update/ratio_to_weight": (0.01, 0.01, 0.01)}, _MODEL
         ),
+        _ended_after(update=20.0, nans=0.0),
+        _ended_after(update=0.1, nans=7.0),
     ),
 )
 def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[Finding]:
@@ -135,6 +151,9 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
     A loss of unknown meaning, or with several terms, may lose its progress for other reasons: then it is a warning. If
     it has been below zero, it must have passed all measure.
 
+    An update of three times the weights' norm and more, after which a forward pass is not finite and raises, is
+    reported as well.
+
     Two kinds of harm need not show in the loss: attention that looks at one token after such updates, and a policy with
     a single answer left. A rate that rises tenfold in one step, above all its values in ten records or more, is
     reported at once if its update is above the limit and ten times the usual one. An adaptive optimizer that starts at
@@ -144,6 +163,11 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
     """
     stability = memory.stability
     if memory.is_done:
+        return
+    if stability.has_thrown_the_weights() and context.events("exception") and _is_not_finite(context):
+        memory.is_done = True
+        harm = "the next forward pass is not finite and ended in an exception"
+        yield _report(context, stability, stability.large_from, harm=harm)
         return
     stability.update(context)
     memory.anchor.learn(context)
@@ -176,11 +200,16 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
         yield replace(_report(context, stability, since), severity="error" if is_sure else "warning")
 
 
-def _report(context: StepContext, stability: UpdateStability, since: int) -> Finding:
+def _is_not_finite(context: StepContext) -> bool:
+    activations = context.table("activation")
+    return activations is not None and any((activations.there(name) > 0).any() for name in COUNTS)
+
+
+def _report(context: StepContext, stability: UpdateStability, since: int, *, harm: str = "") -> Finding:
     jumped = stability.jumped_at is not None and stability.jumped_at <= since + 1
     if jumped and stability.jumped_at is not None:
         since = min(since, stability.jumped_at)
-    harm = (
+    harm = harm or (
         "attention or the policy has lost its variety since then"
         if stability.is_damaged()
         else f"the loss went from {stability.usual.median():.4g} to {stability.loss:.4g}"

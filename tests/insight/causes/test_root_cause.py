@@ -256,6 +256,13 @@ def test_a_loss_without_a_floor_explains_the_gradients_that_grow_with_it():
     assert causes(fall, replace(finding("bad_batch", 0), step=0)) == ["bad_batch"]
 
 
+def test_a_loss_that_steps_raise_explains_what_grows_before_the_pass_that_shows_it():
+    uphill = replace(finding("wrong_loss_sign", 1, 2), confidence=0.8)
+    growth = finding("learning_rate_too_high", 0)
+    assert causes(uphill, growth) == ["learning_rate_too_high"]
+    assert causes(replace(uphill, evidence={"slope": -1.0, "value": 9.0}), growth) == ["wrong_loss_sign"]
+
+
 @pytest.mark.parametrize("metric", ["batch/nans", "batch/pos_infs"])
 def test_a_batch_that_is_not_finite_follows_from_nothing_and_comes_before_trends(metric):
     uphill = replace(finding("wrong_loss_sign", 0, 2), confidence=0.8)
