@@ -24,6 +24,9 @@ _LOST, _LOOKS = 0.05, 2
 _THROWN = 0.5
 #: Update over weight beyond which the weights are no longer what they were. Our choice, ten times the limit.
 _THROWING: Final = 3.0
+#: A first update over weight that leaves nothing of an initialisation; losses that then lie far above the first one,
+#: and records among which they are. Our choice; the largest first update of a healthy training was 0.15.
+_REPLACING, _ABOVE, _SOON = 1.0, 2, 11
 #: Step until which attention settles; it is looked at more often before.
 _SETTLED = 10
 #: Factor of rate and update in a leap, and records before it (our choice).
@@ -152,6 +155,11 @@ class UpdateStability:
         """True when the newest update was several times as large as the weights."""
         is_newest = self.large_since is not None and self.records == self._large_seen
         return is_newest and self.peak >= _THROWING and not self.has_no_matrix
+
+    def has_begun_anew(self) -> bool:
+        """True when the first update was as large as the weights, and the loss then lay far above the first one."""
+        is_first = self.large_first == 1 and self.onset >= _REPLACING and not self.has_no_matrix
+        return is_first and self.thrown >= _ABOVE and self.records <= _SOON
 
     def is_damaged(self) -> bool:
         """True when too large updates came first, and in two looks since something was ruined beside the loss."""

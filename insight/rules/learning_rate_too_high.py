@@ -89,6 +89,14 @@ class _LearningRateTooHighState:
             {"scalar/loss": (2.3, 9.0, float("nan")), "one.weight update/ratio_to_weight": (0.8, 20.0, 900.0)}, _MODEL
         ),
         _ended_after(update=20.0, nans=7.0),
+        # a first step that leaves nothing of the weights
+        Recording(
+            {
+                "scalar/loss": (2.9, 6.7, 5.7, 3.2, 2.8, 2.5),
+                "one.weight update/ratio_to_weight": (1.4, 0.07, 0.06, 0.05, 0.04, 0.04),
+            },
+            _MODEL,
+        ),
     ),
     silent_on=(
         # embeddings that start near zero
@@ -134,6 +142,14 @@ class _LearningRateTooHighState:
             {"scalar/loss": (2.3, 2.2, float("nan")), "one.weight update/ratio_to_weight": (0.01, 0.01, 0.01)}, _MODEL
         ),
         _ended_after(update=20.0, nans=0.0),
+        # weights that begin small, and a loss that falls from there
+        Recording(
+            {
+                "scalar/loss": (2.9, 2.7, 2.4, 3.2, 2.0, 1.9),
+                "one.weight update/ratio_to_weight": (1.4, 0.07, 0.06, 0.05, 0.04, 0.04),
+            },
+            _MODEL,
+        ),
         _ended_after(update=0.1, nans=7.0),
     ),
 )
@@ -150,6 +166,9 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
 
     A loss of unknown meaning, or with several terms, may lose its progress for other reasons: then it is a warning. If
     it has been below zero, it must have passed all measure.
+
+    A first update as large as the weights leaves nothing of how they were initialised. It is a warning if the loss is
+    1.5 times the first one in two of the next ten records.
 
     An update of three times the weights' norm and more, after which a forward pass is not finite and raises, is
     reported as well.
@@ -184,6 +203,10 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
     if is_vague and not (stability.is_beyond_measure() or stability.is_damaged()):
         return  # a difference, whose progress is no matter of its sign
     cold = is_cold_start(context, stability)
+    if not is_vague and stability.has_begun_anew():
+        memory.is_done = True
+        yield replace(_report(context, stability, stability.large_from), severity="warning", confidence=0.8)
+        return
     if cold and stability.records < _JUDGED_AT and not stability.is_beyond_measure():
         return
     is_late = cold and stability.records == _JUDGED_AT
