@@ -50,6 +50,7 @@ CONSEQUENCES: Final[dict[str, Causes]] = {
     "constant_loss": _STANDSTILL | {"missing_optimizer_step"},
     "data_leak": SHAPES | {"overfitting", "unused_value"},
     "dead_units": _STANDSTILL | {"frozen_parameter", "weight_decay_too_high"},
+    "dropout_too_high": _STANDSTILL | SHAPES,
     "expert_starvation": frozenset({"frozen_parameter"}),
     "exploding_gradient": _INSTABILITY | _RATE,
     "flow_error": _STANDSTILL | SHAPES,

@@ -1,7 +1,7 @@
 """Small hand-written runs: the examples beside each rule, which are its first tests."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -125,6 +125,11 @@ def chain(
         ),
         optimizers=(OptimizerInfo(optimizer, ({"lr": 0.1},)),),
     )
+
+
+def linked(structure: Structure) -> Structure:
+    """Return the structure with every module given the unchanged output of the one before."""
+    return replace(structure, modules=tuple(replace(module, direct=module.inputs) for module in structure.modules))
 
 
 def _at(values: float | Sequence[float | None], step: int) -> float | None:

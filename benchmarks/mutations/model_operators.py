@@ -137,7 +137,7 @@ def plain_list_of_modules(program: Program) -> Iterator[Change]:
             yield Change((edit,), call.lineno, f"list for {program.text(call.func)}", made_as(program, call))
 
 
-@operator("dropout-nine-in-ten", "model", None, "DeepCrime DCR; Humbatova 2020, wrong dropout")
+@operator("dropout-nine-in-ten", "model", "dropout_too_high", "DeepCrime DCR; Humbatova 2020, wrong dropout")
 def dropout_nine_in_ten(program: Program) -> Iterator[Change]:
     """A dropout drops nine in ten."""
     for call in program.calls("Dropout", "dropout"):
@@ -355,7 +355,7 @@ def planted_training_mode(program: Program) -> Iterator[Change]:
     yield from planted_change(program, "train_always()")
 
 
-@operator("planted-dropout", "model", None, "DeepCrime DCR", is_planted=True)
+@operator("planted-dropout", "model", "dropout_too_high", "DeepCrime DCR", is_planted=True)
 def planted_dropout(program: Program) -> Iterator[Change]:
     """Every dropout drops nine in ten."""
     yield from planted_change(program, "drop_out_nearly_all()")

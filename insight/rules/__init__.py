@@ -13,6 +13,7 @@ from . import (
     data_leak,
     dataloader_bound,
     dead_units,
+    dropout_too_high,
     expert_starvation,
     exploding_gradient,
     flow_error,

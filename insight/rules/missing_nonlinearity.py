@@ -7,7 +7,7 @@ from ...storage import Finding, ModuleInfo, Structure, display_site
 from ..context.model_index import ModelIndex
 from ..context.step_context import StepContext
 from ..indicators.executable_checks import at_two_occasions, refutation, refuted_twice, refuting_event
-from ..recording import Recording, chain
+from ..recording import Recording, chain, linked
 from ..rule import CONFIGURATION, NEW_STRUCTURE, rule
 
 _CURVED = "second_derivatives_are_not_zero"
@@ -17,13 +17,8 @@ _LINEAR = ("linear", "dense", "conv1d", "conv2d", "conv3d")
 _TRANSPARENT = ("dropout", "dropout1d", "dropout2d", "dropout3d", "identity", "flatten")
 
 
-def _linked(structure: Structure) -> Structure:
-    """Return the structure with every module given the unchanged output of the one before."""
-    return replace(structure, modules=tuple(replace(module, direct=module.inputs) for module in structure.modules))
-
-
 def _bottleneck() -> Structure:
-    narrow = _linked(chain("one:Linear", "two:Linear"))
+    narrow = linked(chain("one:Linear", "two:Linear"))
     shapes = {"one.weight": (2, 8), "two.weight": (8, 2)}
     return replace(
         narrow, parameters=tuple(replace(parameter, shape=shapes[parameter.site]) for parameter in narrow.parameters)
@@ -54,8 +49,8 @@ class _MissingNonlinearityState:
     is_fact=True,
     asks="intent",
     fires_on=(
-        Recording(structure=_linked(chain("one:Linear", "two:Linear", "three:ReLU"))),
-        Recording(structure=_linked(chain("one:Dense", "drop:Dropout", "two:Dense"))),
+        Recording(structure=linked(chain("one:Linear", "two:Linear", "three:ReLU"))),
+        Recording(structure=linked(chain("one:Dense", "drop:Dropout", "two:Dense"))),
         # a differential equation of second order, and a network of rectifiers
         Recording(
             structure=chain("one:Linear", "act:ReLU"), events=at_two_occasions(refuting_event(_CURVED, _FLAT)), steps=2
@@ -67,14 +62,14 @@ class _MissingNonlinearityState:
             structure=chain("one:Linear", "act:Tanh"),
             events=(refuting_event(_CURVED, _FLAT, occasion=1), refuting_event(_CURVED, "", outcome="held")),
         ),
-        Recording(structure=_linked(chain("one:Linear", "act:ReLU", "two:Linear"))),
+        Recording(structure=linked(chain("one:Linear", "act:ReLU", "two:Linear"))),
         # a function between them, which is no module
         Recording(structure=chain("one:Linear", "two:Linear")),
         # a factorisation: the first makes it narrower than both ends
         Recording(structure=_bottleneck()),
-        Recording(structure=_linked(chain("one:Embedding", "two:Linear"))),
+        Recording(structure=linked(chain("one:Embedding", "two:Linear"))),
         # the stem of a residual network: what it gives is taken by others as well
-        Recording(structure=_branching(_linked(chain("stem:Linear", "one:Linear", "act:ReLU", "two:Linear")))),
+        Recording(structure=_branching(linked(chain("stem:Linear", "one:Linear", "act:ReLU", "two:Linear")))),
     ),
 )
 def check(context: StepContext, memory: _MissingNonlinearityState) -> Iterator[Finding]:
