@@ -17,7 +17,8 @@ _DEEPEST, _SUM_ERROR = 4, 1e-3
 
 
 def softmax_is_over_the_classes(nodes: Sequence[Any], losses: Iterable[tuple[str, torch.Tensor]]) -> CheckResult | None:
-    """Check the losses of class indices, and sums of known shares times log-probabilities that are written out.
+    """Check the losses of class indices, sums of known shares times log-probabilities that are written out, and the
+    likelihood of a mixture, whose weights are those of one axis (Bishop 1994, Mixture Density Networks, equation 22).
 
     Equal sizes of both axes are left out: a table of all pairs may be read along either.
 
@@ -34,15 +35,16 @@ def softmax_is_over_the_classes(nodes: Sequence[Any], losses: Iterable[tuple[str
     for node in nodes:
         if is_packed(node):
             continue
+        verb = "adds up" if node.name() == "LogsumexpBackward0" else "chooses among"
         for before, axis in _chosen(node):
-            found = _compared(before, shape_of(before, 0), axis) or found
+            found = _compared(before, shape_of(before, 0), axis, verb) or found
             if found is not None and found.outcome == "broken":
                 return found
     return found
 
 
-def _compared(node: Any, shape: tuple[int, ...], axis: int) -> CheckResult | None:
-    """Return the result for values of this shape, of which a loss chooses one along the axis."""
+def _compared(node: Any, shape: tuple[int, ...], axis: int, verb: str = "chooses among") -> CheckResult | None:
+    """Return the result for values of this shape, of which a loss chooses one along the axis, or adds them up."""
     softmax = _softmax_behind(node)
     if softmax is None or not shape:
         return None
@@ -60,7 +62,7 @@ def _compared(node: Any, shape: tuple[int, ...], axis: int) -> CheckResult | Non
     return broken(
         SOFTMAX_AXIS,
         _CLAIM,
-        f"the softmax runs along axis {dim} of {own}, {what}, and the loss chooses among the {own[axis]} entries of "
+        f"the softmax runs along axis {dim} of {own}, {what}, and the loss {verb} the {own[axis]} entries of "
         f"axis {axis}: the probabilities of the classes do not sum to one",
         axis=dim,
         classes=own[axis],
@@ -89,8 +91,13 @@ def _takes_rows(node: Any) -> bool:
 
 
 def _chosen(node: Any) -> list[tuple[Any, int]]:
-    """Return what a node chooses among along which axis: one entry, or shares that sum to one along just one axis."""
+    """Return what a node chooses among along which axis: one entry, or shares that sum to one along just one axis.
+
+    A logarithm of sums adds up what it is given, as its terms are, along its axis.
+    """
     name = node.name()
+    if name == "LogsumexpBackward0":
+        return _terms(node)
     if name == "GatherBackward0":
         dim = int(node._saved_dim)
         before = node.next_functions[0][0]
@@ -112,6 +119,17 @@ def _chosen(node: Any) -> list[tuple[Any, int]]:
         return []
     whole = [axis for axis in range(shares.dim()) if _sums_to_one(shares, axis)]
     return [(before, whole[0])] if len(whole) == 1 else []
+
+
+def _terms(total: Any) -> list[tuple[Any, int]]:
+    """Return the terms of what a logarithm of sums is given, with its axis; those of another shape are left out."""
+    given = total.next_functions[0][0] if total.next_functions else None
+    shape = shape_of(given, 0) if given is not None else ()
+    if not shape or len(total._saved_dim) != 1:
+        return []
+    axis = plain_axis(int(total._saved_dim[0]), len(shape))
+    terms = [before for before, _ in given.next_functions] if given.name() == "AddBackward0" else [given]
+    return [(term, axis) for term in terms if term is not None and shape_of(term, 0) == shape]
 
 
 def _sums_to_one(shares: torch.Tensor, axis: int) -> bool:

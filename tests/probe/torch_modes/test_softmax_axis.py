@@ -91,3 +91,24 @@ def test_an_earlier_loss_whose_graph_is_freed_is_left_alone():
         return given, (logits.detach() * torch.ones(5, requires_grad=True)).mean()
 
     assert _result(loss) is None
+
+
+@pytest.mark.parametrize(("dim", "outcome"), [(1, "held"), (-1, "held"), (0, "broken")])
+def test_the_weights_of_a_mixture(dim, outcome):
+    densities = -torch.rand(12, 5)
+
+    def first(logits):
+        return None, -torch.logsumexp(logits.log_softmax(dim) + densities, dim=1).mean()
+
+    def last(logits):
+        return None, -torch.logsumexp(densities - logits.tanh() + logits.log_softmax(dim), dim=-1).mean()
+
+    assert [_result(make) for make in (first, last)] == [outcome] * 2
+
+
+def test_of_states_that_follow_each_other_nothing_is_said():
+    def forward(logits):
+        moves = logits.log_softmax(0)  # from one of five states to another
+        return None, torch.logsumexp(torch.rand(12, 5, 1) + moves, dim=1).sum()
+
+    assert _result(forward, (5, 5)) is None
