@@ -125,7 +125,7 @@ def _terms(total: Any) -> list[tuple[Any, int]]:
     """Return the terms of what a logarithm of sums is given, with its axis; those of another shape are left out."""
     given = total.next_functions[0][0] if total.next_functions else None
     shape = shape_of(given, 0) if given is not None else ()
-    if not shape or len(total._saved_dim) != 1:
+    if given is None or not shape or len(total._saved_dim) != 1:
         return []
     axis = plain_axis(int(total._saved_dim[0]), len(shape))
     terms = [before for before, _ in given.next_functions] if given.name() == "AddBackward0" else [given]

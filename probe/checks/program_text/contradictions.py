@@ -21,6 +21,7 @@ from .formulas import (
     passes,
     policy,
     recognition,
+    scores,
     splits,
     survival,
     training,
@@ -42,7 +43,7 @@ _CLAIMS: Final[Mapping[str, tuple[Sort, str]]] = {
 _MOST_TOLD: Final = 3
 _FIELDS: Final = (
     aliases, policy, generative, network, training, averages, derivatives, survival, recognition, data, arguments,
-    passes, splits,
+    passes, scores, splits,
 )  # fmt: skip
 _PATTERNS: Final = tuple(pattern for field in _FIELDS for pattern in field.PATTERNS)
 

@@ -130,6 +130,23 @@ def is_name(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
+def known_numbers(tree: ast.AST) -> Mapping[str, float]:
+    """Return the numbers that names are given once, as values or as defaults; a name with several has none."""
+    found: dict[str, set[float]] = {}
+    given = [(name, value) for name, value, _ in assignments(tree)]
+    for node in walked(tree):
+        if isinstance(node, ast.FunctionDef):
+            names = [one.arg for one in node.args.args][-len(node.args.defaults) :] if node.args.defaults else []
+            given += list(zip(names, node.args.defaults, strict=False))
+    for name, value in given:
+        is_number = isinstance(value, ast.Constant) and isinstance(value.value, float)
+        if is_number and isinstance(value, ast.Constant) and isinstance(value.value, float):
+            found.setdefault(name, set()).add(value.value)
+        elif not is_name(value, name):
+            found.setdefault(name, set()).add(float("nan"))
+    return {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
+
+
 def words_through(node: ast.expr, known: Mapping[str, ast.expr]) -> set[str]:
     """Return the words of an expression, and of what its names were given."""
     names = {one.id for one in walked(node) if isinstance(one, ast.Name)}

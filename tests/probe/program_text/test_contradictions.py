@@ -68,6 +68,16 @@ PAIRS = {
         f"m = 0.99\n{COPIES}e.lerp_(s, m)",
         f"m = 0.01\n{COPIES}e.lerp_(s, m)",
     ),
+    "a temperature that multiplies": (
+        "def nt_xent(z, y, temperature=0.2):\n    return F.cross_entropy((z @ z.t()) * temperature, y)",
+        "def nt_xent(z, y, temperature=0.2):\n    return F.cross_entropy((z @ z.t()) / temperature, y)",
+    ),
+    "a temperature of a module that multiplies": (
+        "self.tau = 0.07\nlogits = self.tau * torch.einsum('nd,md->nm', a, b)\n"
+        "loss = criterion(F.log_softmax(logits, 1), y)",
+        "self.tau = 14.0\nlogits = self.tau * torch.einsum('nd,md->nm', a, b)\n"
+        "loss = criterion(F.log_softmax(logits, 1), y)",
+    ),
     "weights of classes": (
         "counts = torch.bincount(y).float()\nweights = counts / counts.sum()\n"
         "criterion = nn.CrossEntropyLoss(weight=weights)",

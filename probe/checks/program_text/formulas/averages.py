@@ -1,11 +1,11 @@
 """Weights of a mean: of the parameters of a slow copy, and of the classes in a loss."""
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import called
-from ..expressions import assignments, calls_in, find, inner, is_difference, is_name, name_of, words_in
+from ..expressions import assignments, calls_in, find, inner, is_difference, is_name, known_numbers, name_of, words_in
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -19,7 +19,7 @@ _LOSSES: Final = ("CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll_loss")
 
 def _fast_copy(tree: ast.AST) -> Iterator[Found]:
     """A slow copy keeps nearly all of itself in an update (Lillicrap et al. 2016, arXiv:1509.02971, algorithm 1)."""
-    numbers = _numbers(tree)
+    numbers = known_numbers(tree)
     for loop in walked(tree):
         slow = _slow_parameter(loop) if isinstance(loop, ast.For) else ""
         for node in walked(loop) if slow else ():
@@ -96,23 +96,6 @@ def _rest_of(node: ast.expr) -> str:
     """Return the name `x` of `1 - x`."""
     is_rest = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and isinstance(node.left, ast.Constant)
     return name_of(node.right) if is_rest and isinstance(node, ast.BinOp) and ast.unparse(node.left) in "1.0" else ""
-
-
-def _numbers(tree: ast.AST) -> Mapping[str, float]:
-    """Return the numbers that names are given once, as values or as defaults; a name with several has none."""
-    found: dict[str, set[float]] = {}
-    given = [(name, value) for name, value, _ in assignments(tree)]
-    for node in walked(tree):
-        if isinstance(node, ast.FunctionDef):
-            names = [one.arg for one in node.args.args][-len(node.args.defaults) :] if node.args.defaults else []
-            given += list(zip(names, node.args.defaults, strict=False))
-    for name, value in given:
-        is_number = isinstance(value, ast.Constant) and isinstance(value.value, float)
-        if is_number and isinstance(value, ast.Constant) and isinstance(value.value, float):
-            found.setdefault(name, set()).add(value.value)
-        elif not is_name(value, name):
-            found.setdefault(name, set()).add(float("nan"))
-    return {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
 
 
 def _weights_of_counts(tree: ast.AST) -> Iterator[Found]:
