@@ -40,7 +40,7 @@ def _behind_a_relu(zeros: float, dropped: float) -> Recording:
 
 def _skip_window(lookahead: Lookahead, memory: _DropoutTooHighState) -> SkipWindow | None:
     table = lookahead.context.table("activation")
-    is_over = table is not None and memory.rows == len(table.rows.sites) and memory.records > _LASTING
+    is_over = table is not None and memory.rows == len(table.rows.sites) and memory.records >= _LASTING
     return lookahead.whole if is_over else None
 
 
@@ -73,6 +73,8 @@ def check(context: StepContext, memory: _DropoutTooHighState) -> Iterator[Findin
         return
     if memory.rows != len(table.rows.sites):
         memory.rows, memory.pairs, memory.records = len(table.rows.sites), _pairs(context, table), 0
+    if memory.records >= _LASTING:
+        return
     memory.records += 1
     if not memory.pairs:
         return
