@@ -7,7 +7,7 @@ from typing import Final
 
 from ..storage import Finding
 from .calibration import NAMED
-from .zoo_record import ACCUSED, NAMED_ABROAD, PROGRAMS, RUNS
+from .zoo_record import ACCUSED, NAMED_ABROAD, PROGRAMS, RULES, RUNS
 
 #: Runs that the rule's stated confidence counts for: without measured runs it decides, with twenty it hardly matters
 #: (our choice).
@@ -20,8 +20,6 @@ _CANNOT_TELL: Final = 0.7
 #: Root causes that the record of all rules counts for when one rule is judged (our choice: half of a decision after
 #: four of its own).
 _SHARED: Final = 4
-#: Rules that came after the runs of `zoo_record`: of these nothing is known there yet. Emptied with each new record.
-_UNTRIED: Final = frozenset({"dropout-too-high"})
 #: Rules that say nothing of the model.
 _OF_PERSONS: Final = frozenset({"watchpoint", "monitor-fault"})
 #: Share of the zoo's healthy runs that a rule may accuse and still make a verdict, and what it may then state.
@@ -115,7 +113,7 @@ def record_in_words(rule: str, right: int, named: int) -> str:
     """
     if rule.partition("/")[0] in _OF_PERSONS:
         return ""
-    is_tried = bool(RUNS) and rule not in _UNTRIED
+    is_tried = bool(RUNS) and rule in RULES
     wrong = ACCUSED.get(rule, (0, 0))[0]
     alarms = "no false alarm" if not wrong else "1 false alarm" if wrong == 1 else f"{wrong} false alarms"
     sentences = (

@@ -27,6 +27,8 @@ from typing import Final
 RUNS: Final = {runs}
 PROGRAMS: Final = {programs}
 FAMILIES: Final = {families}
+#: The rules that judged them; of one that came later nothing is known there.
+RULES: Final = frozenset({rules})
 #: By rule: healthy runs that it accused, and their families.
 ACCUSED: Final[dict[str, tuple[int, int]]] = {accused}
 #: By rule: root causes that were right, and those that it named, in {named_runs} runs, mutants among them.
@@ -75,9 +77,11 @@ def still_accused(programs: Sequence[Case]) -> list[bool]:
 
 
 def merged(documents: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the sums over documents, which share no program."""
+    """Return the sums over documents, which share no program, and the rules that judged in all of them."""
     total: dict[str, Any] = {"runs": 0, "programs": 0, "families": 0, "accused": {}, "named_runs": 0, "named": {}}
+    judged: list[frozenset[str]] = []
     for document in documents:
+        judged.append(frozenset(document.get("rules", ())))
         counted, made = document["severity"], document.get("claims", {"runs": 0, "named": {}})
         for name in ("runs", "programs", "families"):
             total[name] += counted[name]
@@ -86,12 +90,14 @@ def merged(documents: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             for rule, pair in found.items():
                 known = total[name].get(rule, (0, 0))
                 total[name][rule] = (known[0] + pair[0], known[1] + pair[1])
-    return total
+    return total | {"rules": sorted(frozenset.intersection(*judged))}
 
 
 def source(total: Mapping[str, Any]) -> str:
     """Return the text of the module."""
-    return _HEAD.format(**{**total, "accused": _rows(total["accused"]), "named": _rows(total["named"])})
+    rules = "".join(f'        "{rule}",\n' for rule in total["rules"])
+    lists = {"rules": f"\n    {{\n{rules}    }}\n" if rules else ""}
+    return _HEAD.format(**{**total, **lists, "accused": _rows(total["accused"]), "named": _rows(total["named"])})
 
 
 def _rows(counts: Mapping[str, Sequence[int]]) -> str:

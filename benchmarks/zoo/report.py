@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from mindscope.insight.rules import RULES
 
 from ..environment import machine
 from ..rows import row_of
@@ -60,6 +61,7 @@ def document(
         "operators": len({case.operator for case in cases} - {""}),
         "sealed families": len({case.entry.family for case in cases} & sealed),
         "seeds": sorted({case.seed for case in cases}),
+        "rules": sorted(RULES),
         "severity": accusations([case for case in cases if not case.operator]),
         "notices": {"faults": len(judged), "healthy": len(healthy), "by rule": notices(cases)},
         "claims": {"runs": len(cases), "named": record_of(claims(cases))},

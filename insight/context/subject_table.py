@@ -10,7 +10,7 @@ from ...storage import Block, Layout
 from ..running_statistics import Floats, Mask
 from .record_burst import Burst, StackedSubject
 
-COUNTS = ("nans", "pos_infs", "neg_infs")
+_COUNTS = ("nans", "pos_infs", "neg_infs")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,7 @@ class SubjectRows:
     def __init__(self, layout: Layout) -> None:
         self.statistics = layout.statistics
         self.column = {name: at for at, name in enumerate(layout.statistics)}
-        self.counts = [self.column[name] for name in COUNTS if name in self.column]
+        self.counts = [self.column[name] for name in _COUNTS if name in self.column]
         self.sites: list[str] = []
         self.calls: list[int] = []
         self._numbers: dict[tuple[str, int], int] = {}
@@ -253,12 +253,12 @@ class Table:
 
     def counts(self, row: int) -> dict[str, float]:
         """Return how many values of the row are NaN or infinite, and its size: evidence for findings."""
-        return {name: self.value(row, name) for name in (*COUNTS, "size")}
+        return {name: self.value(row, name) for name in (*_COUNTS, "size")}
 
 
 def _strange(stacked: StackedSubject) -> list[bool]:
     """Return, by record, whether it holds any NaN or infinity."""
-    anything: list[bool] = np.any([(stacked.columns(name) > 0).any(axis=1) for name in COUNTS], axis=0).tolist()
+    anything: list[bool] = np.any([(stacked.columns(name) > 0).any(axis=1) for name in _COUNTS], axis=0).tolist()
     return anything
 
 

@@ -56,7 +56,8 @@ class RelearnedBatches:
         self._highest, self._lowest = max(self._highest, loss), min(self._lowest, loss)
         if current is None or checksum != self._newest:
             self.is_over = current is not None and not self._is_learned(current)
-            self._rises += () if current is None or self.is_over else (current.rise(loss),)
+            if current is not None and not self.is_over:
+                self._rises = (*self._rises[-1:], current.rise(loss))
             self._ended, self._newest, self._current = current, checksum, Stretch(step, 1, loss, loss)
             return None
         self._current = current = Stretch(current.since, current.batches + 1, current.first, loss)
@@ -70,4 +71,4 @@ class RelearnedBatches:
         return stretch.batches >= _LONG and fallen > 0.0 and fallen >= _FALLEN * (self._highest - self._lowest)
 
     def _has_risen(self) -> bool:
-        return self._rises[-1] >= _ONCE or (len(self._rises) > 1 and min(self._rises[-2:]) >= _TWICE)
+        return self._rises[-1] >= _ONCE or (len(self._rises) > 1 and min(self._rises) >= _TWICE)

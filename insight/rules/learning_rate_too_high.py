@@ -7,7 +7,6 @@ import numpy as np
 
 from ...storage import ROOT_SITE, Event, Finding
 from ..context.step_context import StepContext
-from ..context.subject_table import COUNTS
 from ..indicators.loss_anchor import LossAnchor
 from ..indicators.update_stability import LARGE_UPDATE, UpdateStability, is_cold_start
 from ..recording import Recording, chain
@@ -225,7 +224,7 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
 
 def _is_not_finite(context: StepContext) -> bool:
     activations = context.table("activation")
-    return activations is not None and any((activations.there(name) > 0).any() for name in COUNTS)
+    return activations is not None and activations.holds_non_finite
 
 
 def _report(context: StepContext, stability: UpdateStability, since: int, *, harm: str = "") -> Finding:

@@ -31,11 +31,16 @@ def test_a_rule_that_is_wrong_in_one_family_only_still_speaks_there():
 def test_documents_of_both_halves_are_added_up_and_the_module_can_be_read():
     counted = [accusations([case("cnn", "plateau")]), accusations([case("gan", "plateau"), case("vae")])]
     made = [{"runs": 9, "named": {"plateau": [1, 2]}}, {"runs": 5, "named": {"plateau": [0, 1], "data-leak": [1, 1]}}]
-    total = merged({"severity": part, "claims": found} for part, found in zip(counted, made, strict=True))
+    judged = (["data-leak", "plateau"], ["plateau", "unknown"])
+    total = merged(
+        {"rules": rules, "severity": part, "claims": found}
+        for rules, part, found in zip(judged, counted, made, strict=True)
+    )
     assert (total["runs"], total["programs"], total["families"], total["named_runs"]) == (3, 3, 3, 14)
     names: dict[str, object] = {}
     exec(source(total), names)
     assert (names["RUNS"], names["ACCUSED"]) == (3, {"plateau": (2, 2)})
+    assert names["RULES"] == {"plateau"}
     assert names["NAMED_ABROAD"] == {"data-leak": (1, 1), "plateau": (1, 3)}
 
 

@@ -83,9 +83,8 @@ def test_it_is_told_in_sentences_how_often_a_rule_was_right(monkeypatch: pytest.
     )
     assert "8 times, and was right 7 times. The rule gave" in confidence.record_in_words("plateau", 7, 8)
     assert confidence.record_in_words("watchpoint/loss", 0, 0) == ""
-    monkeypatch.setattr(confidence, "_UNTRIED", frozenset({"plateau"}))
+    monkeypatch.setattr(confidence, "RULES", frozenset({"dead-units"}))  # plateau came later
     assert "healthy" not in confidence.record_in_words("plateau", 7, 8)
-    monkeypatch.setattr(confidence, "_UNTRIED", frozenset())
     monkeypatch.setattr(confidence, "RUNS", 0)
     assert confidence.record_in_words("plateau", 0, 0) == ""
 
