@@ -24,12 +24,14 @@ from typing import Any, Final
 
 from ..storage.code_places import OUR_FILES
 from .errors import CollectiveRefused, Stopped, TrainingStopped
+from .warning_places import CallingPlaces
 
 __all__ = ["Guard", "belongs_to_training", "is_ours"]
 
 _log = logging.getLogger(__name__)
 _RAISING: Final = frozenset({dis.opmap["RAISE_VARARGS"], dis.opmap["RERAISE"]})
-#: Methods of modes hand on what torch called with this instruction: what it raises is the called function's.
+#: Methods of modes hand on what torch called with this instruction: what it raises is the called function's. So is what
+#: seems to be raised by `CallingPlaces.call`, which leaves the frame that it calls with out of the traceback.
 _HANDED_ON: Final = ("__torch_function__", "__torch_dispatch__")
 _HANDING_ON: Final = dis.opmap["CALL_FUNCTION_EX"]
 
@@ -203,7 +205,10 @@ def is_ours(error: BaseException) -> bool:
     trace = _innermost(error)
     if trace is None or not trace.tb_frame.f_code.co_filename.startswith(OUR_FILES):
         return False
-    return trace.tb_frame.f_code.co_name not in _HANDED_ON or not _calls_on(trace)
+    code = trace.tb_frame.f_code
+    if code is CallingPlaces.call.__code__:
+        return False
+    return code.co_name not in _HANDED_ON or not _calls_on(trace)
 
 
 def _calls_on(trace: TracebackType) -> bool:

@@ -15,6 +15,7 @@ import pytest
 from mindscope.probe.errors import Stopped, TrainingStopped
 from mindscope.probe.guard import Guard, belongs_to_training, is_ours
 from mindscope.probe.recording.scalars import numbers_in
+from mindscope.probe.warning_places import CallingPlaces
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = bool(os.environ.get("MINDSCOPE_TEST_ALL"))
@@ -123,6 +124,11 @@ def test_what_a_mode_hands_on_raises_for_the_program(monkeypatch, types, is_mine
     monkeypatch.setattr("mindscope.probe.guard.OUR_FILES", __file__)
     error = caught(partial(HandsOn().__torch_function__, operator.truediv, types, (1, 0)))
     assert is_ours(error) is is_mine
+
+
+def test_what_a_mode_calls_from_the_programs_line_raises_for_the_program():
+    places = CallingPlaces(raising.__code__)
+    assert not is_ours(caught(lambda: places.call(operator.truediv, (1, 0), {})))
 
 
 def test_an_error_at_the_end_of_the_stack_is_told_later(caplog):
