@@ -94,8 +94,7 @@ class ModelProbe:
 
     def __init__(self, model: torch.nn.Module, call: ModelCall) -> None:
         self.call = call = call.in_precision_of(model)  # copies are called without autocast
-        self._spent_s = 0.0
-        self._most_s = _MOST_S
+        self._spent_s, self._most_s = 0.0, _MOST_S
         is_large = _bytes_of(model.parameters()) + _bytes_of(model.buffers()) > MOST_BYTES
         self._guard = WriteGuard(model.parameters()) if is_large else None
         self._copy = _copy_of(model, shares_parameters=is_large)
@@ -103,14 +102,12 @@ class ModelProbe:
         self._buffers = [(buffer, buffer.clone()) for buffer in kept]
         self.dropouts = DropoutsSeen()
         with self.dropouts:
-            self.base = self._answer(call)
+            self.base = self._finite_answer(call)
         if is_large:
             self._check_speed()
         if not self.base:
             raise NotAnswered("the model returns no floating-point tensor")
-        if not all(bool(torch.isfinite(output).all()) for output in self.base):
-            raise NotFinite(self.base)
-        self.noise = max(_distance(again, output) for again, output in zip(self._answer(call), self.base, strict=True))
+        self.noise = max(_distance(again, output) for again, output in zip(self.answers({}), self.base, strict=True))
         self._sizes = [float(output.abs().max()) for output in self.base]
         if self.noise > 1e-3 * max(self._sizes):
             raise NotAnswered("the model does not answer the same call twice alike")
@@ -124,10 +121,7 @@ class ModelProbe:
         """
         if self._spent_s > self._most_s:
             raise NotAnswered(f"the calls took {self._spent_s:.1f} s, more than checks may take")
-        answers = self._answer(self.call.replaced(changes), with_gradients=with_gradients)
-        if not all(bool(torch.isfinite(answer).all()) for answer in answers):
-            raise NotFinite(answers)  # which would compare as equal to anything
-        return answers
+        return self._finite_answer(self.call.replaced(changes), with_gradients=with_gradients)
 
     def answers_drawn_anew(self) -> list[torch.Tensor]:
         """Return the outputs for the same call with other random numbers.
@@ -315,6 +309,14 @@ class ModelProbe:
     def named_modules(self) -> Iterator[tuple[str, torch.nn.Module]]:
         """Iterate over the copy's modules with their names."""
         yield from self._copy.named_modules()
+
+    def _finite_answer(self, call: ModelCall, *, with_gradients: bool = False) -> list[torch.Tensor]:
+        answers: list[torch.Tensor] = []
+        for has_graph in (with_gradients, True):  # torch's fast paths without gradients differ where all is masked
+            answers = self._answer(call, with_gradients=has_graph)
+            if all(bool(torch.isfinite(answer).all()) for answer in answers):
+                return answers if with_gradients else [answer.detach() for answer in answers]
+        raise NotFinite(answers)  # which would compare as equal to anything
 
     def _answer(self, call: ModelCall, *, with_gradients: bool = False, seed: int = 0) -> list[torch.Tensor]:
         began, began_own = time.perf_counter(), time.thread_time()

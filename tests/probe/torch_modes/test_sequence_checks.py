@@ -65,6 +65,34 @@ def test_a_model_that_sees_later_tokens_is_found_where_the_loss_shifts_inside():
     assert found == {"no_position_sees_later_ones": "broken"}
 
 
+class NotFiniteInEvaluation(Tokens):
+    """As torch's fast path for transformers is, which has no gradients, where a mask hides everything."""
+
+    def forward(self, tokens, lengths=None):
+        scores = super().forward(tokens, lengths)
+        return scores if torch.is_grad_enabled() else scores * float("nan")
+
+
+class NotFiniteAtTheEnd(Tokens):
+    """Where tokens were changed, as their sum tells, what belongs to the last position is not finite."""
+
+    def forward(self, tokens, lengths=None):
+        scores, usual = super().forward(tokens, lengths), getattr(self, "usual", int(tokens.sum()))
+        self.usual = usual
+        return scores if int(tokens.sum()) == usual else torch.cat((scores[:, :-1], scores[:, -1:] * float("nan")), 1)
+
+
+@pytest.mark.parametrize("kind", [NotFiniteInEvaluation, NotFiniteAtTheEnd])
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_answers_that_are_not_finite_everywhere_hide_no_leak_and_make_none(kind, is_causal):
+    tokens = torch.randint(0, 16, (4, 9))
+    probe = probe_of(kind(is_causal=is_causal), tokens)
+    assert probe.noise == 0.0
+    found = outcomes(targets_of_sequences(probe, tokens[:, 1:].flatten()))["no_position_sees_later_ones"]
+    is_whole = kind is NotFiniteInEvaluation
+    assert found == ("broken" if not is_causal else "held" if is_whole else "open")
+
+
 def test_unrelated_targets_say_nothing():
     tokens = torch.randint(0, 16, (4, 9))
     assert not list(targets_of_sequences(probe_of(Tokens(), tokens), torch.randint(0, 16, (36,))))
