@@ -110,7 +110,7 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     step, and it is a warning, as in value learning where it had not moved when the training ended. Nothing that follows
     is of use if it is not called: in value learning, a copy that moves after its network and is never asked means that
     the target comes from the network itself. Averaged weights that only an evaluation asks are nobody's mistake, unless
-    they have gone less than a twentieth of their network's way as the training ends. From step 200 on, a copy whose
+    they have gone less than a fifth of their network's way as the training ends. From step 200 on, a copy whose
     weights follow and whose batch norms still have the running statistics of the first look is told as well.
 
     In reinforcement learning the probe also follows what networks answer without gradients to products with zeros and

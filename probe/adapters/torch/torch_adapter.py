@@ -41,7 +41,7 @@ from .torch_ranks import watch_ranks
 from .torch_raw_tensors import FirstStep
 from .torch_reached import ReachedParameters
 from .torch_rehearsal import Rehearsal
-from .torch_resting import RestingNetworks
+from .torch_resting import CopyGlances, RestingNetworks
 from .torch_sites import ModuleSites, owners_of, parameters_of, takes_hooks
 from .torch_step_passes import CountedPasses
 from .torch_targets import TorchTargets
@@ -166,7 +166,7 @@ class TorchAdapter:
         facts = TorchFacts(
             self.model, module_sites.modules, view, recorder, counts=output_hooks.counts, changed=changed
         )
-        checks = self._checks, _ = self._checks_of(recorder), TorchTargets(module_sites, recorder)
+        checks = self._checks_of(recorder)
         fast_path = FastPath(module_sites.modules.values(), module_sites.entrances())
         self._handles += [fast_path, facts, *checks]
         self._hooks = hooks = TorchModuleHooks(recorder, module_sites, output_hooks, self.model)
@@ -314,13 +314,14 @@ class TorchAdapter:
         """Close the step of a loop without an optimizer."""
         self._training.lifecycle.step_done()
 
-    def _checks_of(self, recorder: Recorder) -> TorchChecks:
+    def _checks_of(self, recorder: Recorder) -> tuple[TorchChecks, TorchTargets, CopyGlances]:
         sites, view = self._module_sites, self.view
         reached = ReachedParameters(self.model, lambda: view.optimizers)
         self._resting = resting = RestingNetworks(sites.modules, lambda: view.optimizers, recorder.guard)
         recorder.last_looks.append(partial(resting.training_ends, recorder, len(OCCASIONS) + 1))
         direction = StepDirection(lambda: view.optimizers)
-        return TorchChecks(sites, recorder, reached=reached, resting=resting, direction=direction)
+        self._checks = TorchChecks(sites, recorder, reached=reached, resting=resting, direction=direction)
+        return self._checks, TorchTargets(sites, recorder), resting.glances
 
     def _join_checks(self, training: TorchTraining) -> TurnChecks:
         """Let the kind of the training hear of copies, and optimizers that take turns have checks of their own."""

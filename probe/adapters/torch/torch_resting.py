@@ -1,5 +1,6 @@
 """Looks, at some steps, at networks that a torch training calls and does not train: target networks and teachers."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -11,7 +12,7 @@ from torch.optim import Optimizer
 from ....garbage import objects_of
 from ...aside import checking, is_aside
 from ...checks.check_result import CheckResult
-from ...checks.copied_networks import CopyHistory, pairs_of, sample_of, statistics_of
+from ...checks.copied_networks import LONG, CopyHistory, pairs_of, sample_of, statistics_of
 from ...checks.next_states import NextStates
 from ...checks.resting_inputs import RestingInputs, first_norm
 from ...checks.resting_mode import RestingMode
@@ -26,6 +27,8 @@ from .torch_sites import takes_hooks
 _MOST_COPIES, _MOST_PARAMETERS = 8, 2000
 #: Other networks whose mode is asked for; a notebook may keep those of trainings before.
 _MOST_OTHERS = 64
+#: The first step at whose end both are looked at for the training's end: what is told of them there is of longer ones.
+_FIRST_GLANCE = LONG
 
 
 class RestingNetworks:
@@ -47,6 +50,7 @@ class RestingNetworks:
         self._others: list[_Other] = []
         self._handles: list[Any] = []
         self.copied: Callable[[torch.nn.Module], None] = lambda _: None
+        self.glances = CopyGlances(self._glance, guard)
 
     def arm(self, answered: Callable[[Any], None]) -> None:
         """Keep what the networks are as a step ends, and note whether the copies are called in the next one.
@@ -86,6 +90,10 @@ class RestingNetworks:
                 if result is not None:
                     recorder.event("check", "", occasion=occasion, **result.data())
 
+    def _glance(self, step: int) -> None:
+        for pair in self._pairs or ():
+            pair.glance(step)
+
     def _found(self) -> "Iterator[_Pair]":
         objects = objects_of(torch.nn.Module, Optimizer)
         steppers = chain(self._optimizers(), (one for one in objects if isinstance(one, Optimizer)))
@@ -122,6 +130,28 @@ class RestingNetworks:
         self._others += [_Other(one, names[id(one)], is_resting=is_resting) for one in networks[:_MOST_OTHERS]]
 
 
+class CopyGlances:
+    """Looks at the copies as steps end, ever more rarely: as the training ends, the function that made them is over.
+
+    Attributes:
+        wants_end_of: The first step whose end `step_ends` must be told.
+    """
+
+    def __init__(self, glance: Callable[[int], None], guard: Guard) -> None:
+        self._glance, self._guard = glance, guard
+        self.wants_end_of = _FIRST_GLANCE
+
+    def step_ends(self, step: int) -> None:
+        """Look, and wait for a twentieth of the steps so far."""
+        self.wants_end_of = step + step // 20 + 1
+        with self._guard.quietly(), checking(), torch.no_grad():
+            self._glance(step)
+
+    def remove(self) -> None:
+        """Look no more."""
+        self.wants_end_of = sys.maxsize
+
+
 class _Pair:
     """A copy and its network, neither of which is kept alive."""
 
@@ -132,6 +162,7 @@ class _Pair:
         self._begun: tuple[torch.Tensor, torch.Tensor] | None = None
         self._is_called = self._is_frozen = self._is_asked = False
         self._next = NextStates(copy_name, network_name)
+        self._newest: tuple[torch.Tensor, torch.Tensor, int] | None = None
 
     def arm(self, answered: Callable[[Any], None], guard: Guard) -> list[Any]:
         copy, network = self._copy(), self._network()
@@ -171,10 +202,14 @@ class _Pair:
         yield from (result for result in results if result is not None)
 
     def end(self, steps: int) -> CheckResult | None:
+        """Return what both have come to; of those that are gone, as they were seen last."""
+        self.glance(steps)
+        return None if self._newest is None else self._history.at_the_end(*self._newest)
+
+    def glance(self, step: int) -> None:
         copy, network = self._copy(), self._network()
-        if copy is None or network is None:
-            return None
-        return self._history.at_the_end(sample_of(copy), sample_of(network), steps)
+        if copy is not None and network is not None:
+            self._newest = sample_of(copy), sample_of(network), step
 
     def _note(self, *_: Any) -> None:
         """Note a call, and one through which no gradient comes to the copy."""

@@ -86,8 +86,12 @@ def _stored_in(data: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _view(stored: Any, number: int) -> Any:
-    """Return a sample as a tensor that shares its memory; None if it is none of enough real numbers on the host."""
+    """Return a sample as a tensor that shares its memory; None if it is none of enough real numbers on the host.
+
+    Of a sample that is a tuple, as one with its label, the first part is looked at.
+    """
     value = stored[number] if len(stored) > number else None
+    value = value[0] if isinstance(value, tuple) and value else value
     if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.dtype.itemsize in (2, 4, 8):
         value = torch.from_numpy(value) if value.flags.writeable and all(step >= 0 for step in value.strides) else None
     if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.is_cpu:

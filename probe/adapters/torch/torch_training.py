@@ -32,6 +32,7 @@ from .torch_parameters import TorchView
 from .torch_patches import calling_place, current_graph_task_id, is_first_of_two
 from .torch_ranks import TorchRanks
 from .torch_raw_tensors import FirstStep, renew
+from .torch_resting import CopyGlances
 from .torch_sites import ModuleSites, parameters_of
 from .torch_targets import TorchTargets
 from .torch_tensors import only_plain, only_scalar
@@ -198,7 +199,7 @@ class TorchTraining:
         facts: TorchFacts,
         order: CallOrder,
         changes: TorchChanges,
-        checks: Sequence[TorchChecks | TorchTargets],
+        checks: Sequence[TorchChecks | TorchTargets | CopyGlances],
         fast_path: FastPath,
         mode: TrainingMode,
         has_optimizer: bool | None,

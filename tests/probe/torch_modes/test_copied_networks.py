@@ -67,6 +67,16 @@ def test_an_average_for_the_evaluation_that_is_still_the_start_is_told(run_alike
         assert "the average of network, has gone" in finding.explanation
 
 
+def test_an_average_that_is_gone_when_the_training_ends_is_told(run_alike):
+    text = TRAINING.replace("wanted = target(x)", "wanted = 0.5 * x[:, :2]").replace("range(203)", "range(260)")
+    text = text.format(follow="follow(target, network, 0.0001)").replace("trained = [network, head, target]", "")
+    lines = "".join(f"    {line}\n" for line in text.splitlines() if not line.startswith("import"))
+    body = f"import copy\ndef train():\n{lines}    return [network, head]\ntrained = train()\n"
+    store, found, _ = run_alike(body)
+    (finding,) = [one for one in store.findings(found.id) if one.cause == "stale_target"]
+    assert finding.explanation.startswith("target, the average of network, has gone")
+
+
 @pytest.mark.parametrize(
     ("change", "is_told"),
     [
