@@ -71,6 +71,7 @@ def _skip_window(lookahead: Lookahead, memory: _LossInputDomainState) -> SkipWin
 _PAIRS = "loss_compares_pairs_once"
 _BLANK = "blank_is_no_label"
 _AXIS, _WEIGHTS = "softmax_is_over_the_classes", "attention_weights_sum_to_one"
+_TWICE = "bounded_functions_are_applied_once"
 _SELF, _SCALE = "no_sample_competes_with_itself", "scores_can_be_sure"
 _BESIDE_ITSELF = refuting_event(_SELF, "the scores (96, 96) are 3.333 all along the diagonal", samples=96)
 #: Checks of a loss among classes or samples: what follows if they are broken, and what to do.
@@ -78,6 +79,10 @@ _TOLD = {
     _AXIS: (
         "each answer depends on the others beside it, and the loss does not make a class likelier than the others",
         "take the softmax along the axis of the classes: dim=-1 for (samples, classes)",
+    ),
+    _TWICE: (
+        "the predictions cannot reach most of their targets",
+        "leave out the one in the loss, or the one at the end of the network",
     ),
     _SELF: (
         "the loss has a floor and pushes each sample away from itself",
@@ -125,6 +130,7 @@ _PAIRED = refuting_event(_PAIRS, "predictions of shape (32, 1) give (32, 32)", s
         Recording(structure=_MODEL, events=(_given(0, "binary_cross_entropy", "logits", -0.1, 1.0),)),
         Recording(structure=_MODEL, events=(_given(0, "cross_entropy", "probabilities"),)),
         Recording(structure=_MODEL, events=(_TOO_CLOSE,)),
+        Recording(structure=_MODEL, events=(refuting_event(_TWICE, "the sigmoid is applied to what a sigmoid made"),)),
         Recording(structure=_MODEL, events=(_given(0, "nll_loss", "logits", -3.0, 4.0),)),
         Recording(structure=_MODEL, events=(_given(0, "ctc_loss", "probabilities"),)),
         Recording(structure=_MODEL, events=(_given(0, "binary_cross_entropy_with_logits", "unit_interval"),), steps=6),
@@ -192,7 +198,8 @@ def check(context: StepContext, memory: _LossInputDomainState) -> Iterator[Findi
     is compared with every target, and the best that the model can learn is their mean. A target that alone is broadcast
     may be meant. The same is read from the graph of a loss that the training computes itself.
 
-    A softmax must run along the axis of the classes; that is read from the graph of the loss. In attention it must run
+    A softmax must run along the axis of the classes, and a sigmoid or tanh must not be applied to what the same one
+    has made; that is read from the graph of the loss. In attention it must run
     along the axis that is summed over. A loss that chooses each sample's partner may not have the sample itself among
     the candidates, and its scores must be far enough apart: where partners have the highest score and the loss is that
     of guessing, a scale or temperature is wrong.

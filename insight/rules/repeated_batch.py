@@ -33,6 +33,7 @@ _ONE_HOT = {" batch/min": 0.0, " batch/max": 1.0, " batch/mean": 0.1, " batch/l2
 #: Kinds of training that may call a network twice for the same points: terms of an equation, a policy and its value.
 _CALLING_TWICE = ("physics", "policy", "value", "adversarial", "meta", "diffusion", "flow")
 _VIEWS, _TWINS, _REACH = "views_differ", "samples_differ", "draws_reach_what_was_written"
+_RANGE = "draws_reach_all_rows"
 #: What follows where a claim is broken at two steps, and what to do.
 _TWICE = {
     _TWINS: (
@@ -43,6 +44,10 @@ _TWICE = {
     _REACH: (
         "what comes in later is never learned from",
         "let the count of filled rows grow with each write, up to the size of the store, and draw below it",
+    ),
+    _RANGE: (
+        "the rows behind them are never learned from",
+        "draw below the number of rows, torch.randint(len(data), (batch,)), or take them in the order of a permutation",
     ),
 }
 _SAME_ROWS = refuting_event(_TWINS, "all 64 samples of x (64, 4) are the same", samples=64)

@@ -42,6 +42,7 @@ def _once_in_training_mode(step: int) -> tuple[Event, Event]:
 
 
 _DROPS, _DRAWS = "evaluation_is_without_dropout", "answers_are_repeatable"
+_SWITCHED: Final = refuting_event(_DROPS, "", occasion=1, outcome="held")
 _STATISTICS, _ASKED = "running_statistics_fit_the_batches", "asked_networks_are_in_evaluation_mode"
 #: What follows if a check of a copy, or of a teacher, is broken; what to do; and how sure that is.
 _TOLD: Final = {
@@ -66,6 +67,10 @@ _TOLD: Final = {
 #: Share of the steps up to which forwards without gradients in training mode are taken for a validation, and the fewest
 #: steps before it (our choice).
 _RARE, _FEWEST_STEPS = 0.1, 8
+#: Times from which on single calls are no sample to look at but a validation, of what has no other use for them. Our
+#: choice.
+_OFTEN: Final = 3
+_VALIDATED: Final = ("classification", "regression")
 
 
 def _drawn(*occasions: int, kind: str = "regression") -> Recording:
@@ -78,15 +83,37 @@ def _drawn(*occasions: int, kind: str = "regression") -> Recording:
     return Recording(structure=chain("one:Dense", "two:Dense"), events=events, steps=4)
 
 
+def _evaluated(*steps: int, kind: str = "classification") -> Recording:
+    """One forward without gradients at each of these steps, of a model with functional dropout."""
+    modes = [
+        event
+        for step in steps
+        for event in (
+            _modes(step, (True, True), (True, False), sensitive=()),
+            _modes(step + 1, (True, True), sensitive=()),
+        )
+    ]
+    first = _modes(0, (True, True), sensitive=())
+    events = (Event("training_kind", 0, data=TrainingKind(kind).to_data()), _SWITCHED, first, *modes)
+    return Recording(structure=chain("one:Dense", "two:Dense"), events=events, steps=max(steps) + 2)
+
+
 @dataclass(slots=True)
 class _WrongTrainEvalModeState:
-    """What was reported, and the newest step with forwards in training mode and without gradients."""
+    """What was reported, and the newest step with forwards in training mode and without gradients.
+
+    Args:
+        taken, times: Steps with such forwards so far, and how many times they began.
+        has_function: Whether the model calls a function for dropout that it switches off itself.
+    """
 
     reported: set[str] = field(default_factory=set)
     first: int | None = None
     has_trained: bool = False
     validating: Event | None = None
     taken: int = 0
+    times: int = 0
+    has_function: bool = False
     drawn: set[str] = field(default_factory=set)
 
 
@@ -99,6 +126,7 @@ class _WrongTrainEvalModeState:
     asks="intent",
     fires_on=(
         _drawn(1, 2),
+        _evaluated(20, 40, 60),
         Recording(structure=_MODEL, events=(refuting_event(_DROPS, "in evaluation mode the model calls dropout"),)),
         Recording(structure=_MODEL, events=(refuting_event(_ASKED, "teacher is asked in training mode"),)),
         Recording(structure=_MODEL, events=(refuting_event(_STATISTICS, "in 3 of 3 batch norms", occasion=3),)),
@@ -154,12 +182,15 @@ def check(context: StepContext, memory: _WrongTrainEvalModeState) -> Iterator[Fi
     of what samples differ, is a warning if all samples share the numbers, else a question. Call `model.train()` before
     the loop, and `model.eval()` before validation.
     """
+    asked = (event for event in context.events("check") if event.data.get("check") == _DROPS)
+    memory.has_function |= any(event.data.get("outcome") == "held" for event in asked)
     yield from _of_copies(context, memory)
     yield from _random(context, memory)
     for event in context.events("forward_modes"):
         forwards = [forward for forward in _list(event.data.get("forwards")) if isinstance(forward, dict)]
         sensitive = _list(event.data.get("sensitive"))
-        if sensitive and forwards:
+        memory.first = event.step if memory.first is None else memory.first
+        if (sensitive or memory.has_function) and forwards:
             yield from _whole(context, memory, event, forwards, len(sensitive))
             yield from _parts(context, memory, forwards)
 
@@ -208,7 +239,6 @@ def _whole(
     sensitive: int,
 ) -> Iterator[Finding]:
     with_gradients = [forward for forward in forwards if forward.get("gradients")]
-    memory.first = event.step if memory.first is None else memory.first
     trains = any(forward.get("training") for forward in with_gradients)
     if with_gradients and not trains and "eval" not in memory.reported:
         memory.reported.add("eval")
@@ -221,14 +251,20 @@ def _whole(
             position=0,
             first_step=event.step,
             explanation=f"step {event.step} trains in evaluation mode"
-            f"{', as no step before did' * memory.has_trained}: {sensitive} module{'s' * (sensitive > 1)} with "
-            "dropout or running statistics behave as after the training",
+            f"{', as no step before did' * memory.has_trained}: {_whose(sensitive)} as after the training",
             advice="call model.train() before the loop, and again after every validation; to keep the statistics "
             "fixed, put only those modules into evaluation mode",
             confidence=0.95,
         )
     memory.has_trained |= trains
     yield from _validation(context, memory, event, forwards, sensitive, has_gradients=bool(with_gradients))
+
+
+def _whose(sensitive: int) -> str:
+    """Return what behaves as the mode says, for a sentence."""
+    if not sensitive:
+        return "its functional dropout behaves"
+    return f"{sensitive} module{'s' * (sensitive > 1)} with dropout or running statistics behave"
 
 
 def _validation(
@@ -247,21 +283,25 @@ def _validation(
     last, memory.validating = memory.validating, None
     if last is not None:
         memory.taken += event.step - last.step
+        memory.times += 1
         past = event.step - (memory.first or 0)
-        if past >= _FEWEST_STEPS and memory.taken <= _RARE * past and "validation" not in memory.reported:
-            memory.reported.add("validation")
-            described = [forward for forward in _list(last.data.get("forwards")) if isinstance(forward, dict)]
-            count = sum(_count(forward) for forward in described if _is_validating(forward))
+        described = [forward for forward in _list(last.data.get("forwards")) if isinstance(forward, dict)]
+        count = sum(_count(forward) for forward in described if _is_validating(forward))
+        is_often = memory.times >= _OFTEN and context.kind.name in _VALIDATED
+        told = "validations" if is_often or count > 1 else "validation"
+        if past >= _FEWEST_STEPS and memory.taken <= _RARE * past and memory.reported.isdisjoint((told, "validations")):
+            memory.reported.add(told)
             yield context.finding(
                 ROOT_SITE,
                 "",
                 {"without_gradients": count, "sensitive_modules": sensitive, "steps_with_such": memory.taken},
-                severity="warning" if count > 1 and len(context.model.structure.optimizers) <= 1 else "info",
+                severity="warning" if told != "validation" and len(context.model.structure.optimizers) <= 1 else "info",
                 position=0,
                 first_step=last.step,
                 explanation=f"step {last.step} calls the model without gradients in training mode, {count:.0f} "
-                f"time{'s' * (count > 1)}: dropout falsifies its output, and running statistics take in data that it "
-                f"is not trained on{'' if count > 1 else '; is that meant?'}",
+                f"time{'s' * (count > 1)}{f', as {memory.times - 1} steps before did' * is_often}: dropout falsifies "
+                "its output, and running statistics take in data that it is not trained on"
+                f"{'; is that meant?' * (told == 'validation')}",
                 advice="call model.eval() before the validation or the sampling, and model.train() after it",
                 confidence=0.9,
             )

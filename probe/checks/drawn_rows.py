@@ -19,9 +19,11 @@ from .function_mode import FunctionMode
 from .loss_tape import tensors_in
 
 TOGETHER, BESIDE, REACH = "rows_are_drawn_together", "columns_are_read_as_written", "draws_reach_what_was_written"
+WHOLE: Final = "draws_reach_all_rows"
 _TOGETHER = "the tensors that make a batch are read at the same rows"
 _BESIDE = "columns that are written at the same rows are read at the same rows"
 _REACH = "rows are drawn from all that were written"
+_WHOLE = "the range from which rows are drawn is not the number that is drawn"
 #: Rows of a tensor, and of a batch, below which nothing is said; reads and writes of one step, and functions, that are
 #: followed. Our choice.
 _FEWEST_ROWS, _FEWEST, _MOST_READS, _MOST_CALLS = 16, 8, 48, 4000
@@ -30,6 +32,8 @@ _ALIKE: Final = 2
 #: Share of the written rows below which all drawn ones lie, and logarithm of the probability of that in even draws,
 #: from which on it is no chance. Our choice.
 _SHARE, _NO_CHANCE = 0.2, -20.0
+#: Share of the number of drawn rows that the last of them reaches at least, where that number is the range. Our choice.
+_FULL: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ class DrawnRows(FunctionMode):
         """Yield what the step tells: nothing of claims that it does not concern."""
         self._reads = [read for read in self._reads if not self._orders >> read.number & 1]
         with torch.no_grad():
-            for result in (self._together(), self._beside(), self._reach()):
+            for result in (self._together(), self._beside(), self._reach(), self._whole()):
                 if result is not None:
                     yield result
 
@@ -251,6 +255,23 @@ class DrawnRows(FunctionMode):
                 )
                 return broken(REACH, _REACH, words, last=float(last), written=float(written))
             told = told or held(REACH, _REACH)
+        return told
+
+    def _whole(self) -> CheckResult | None:
+        """Look for rows that are drawn below their own number, as by `randint(0, batch, (batch,))`."""
+        written = {write.column for write in self._writes}
+        told = None
+        for read in self._reads:
+            length, last, count = read.column[1][0], int(read.rows.max()), len(read.rows)
+            if read.is_slice or read.column in written or count >= length:
+                continue
+            if _FULL * count - 1 <= last < count and count * log((last + 1) / length) < _NO_CHANCE:
+                words = (
+                    f"all {count} rows that are drawn from a tensor {tuple(read.column[1])} ({read.line}) are among "
+                    f"its first {last + 1}: the range of the draw is the number that is drawn"
+                )
+                return broken(WHOLE, _WHOLE, words, last=float(last), rows=float(length))
+            told = told or held(WHOLE, _WHOLE)
         return told
 
 

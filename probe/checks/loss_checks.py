@@ -12,6 +12,7 @@ from .normalised_axes import vectors_are_normalised_one_by_one
 from .parts_of_graph import PartsOfGraph
 from .softmax_axis import softmax_is_over_the_classes
 from .step_direction import DOWNHILL, StepDirection
+from .twice_bounded import bounded_functions_are_applied_once
 
 
 def checks_of_the_graph(
@@ -43,6 +44,7 @@ def checks_of_the_graph(
         lambda: divergence_is_lowered(root.grad_fn, nodes, direction),
         lambda: softmax_is_over_the_classes(nodes, losses),
         lambda: vectors_are_normalised_one_by_one(nodes),
+        lambda: bounded_functions_are_applied_once(nodes),
     )
     for check in checks:  # one by one: what fails costs none of those before
         result = check()

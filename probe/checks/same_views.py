@@ -17,6 +17,8 @@ _CLAIM: Final = "a network whose answers are compared with each other gets anoth
 _MOST_NODES, _MOST_TENSORS = 20_000, 4
 #: Operations that compare what they are given, element by element.
 _COMPARING: Final = ("MulBackward", "SubBackward", "MseLoss", "SmoothL1Loss", "HuberLoss", "KlDiv")
+#: Products of all rows with all rows, as contrastive losses have them; distances are those of kernels as well.
+_PRODUCTS: Final = ("MmBackward", "BmmBackward")
 _FIRST, _SECOND = 1, 2
 
 
@@ -155,10 +157,12 @@ def _sides(root: Any, first: Iterable[Any], second: Iterable[Any]) -> dict[Any, 
 
 def _compares(node: Any, sides: Mapping[Any, int], outputs: Sequence[torch.Tensor]) -> bool:
     """Return whether the node sets one answer against the other, row by row, or against the other's values alone."""
-    if not node.name().startswith(_COMPARING):
-        return False
     given = list(node.next_functions)[:2]
     found = [0 if each is None else sides.get(each, 0) for each, _ in given]
+    if node.name().startswith(_PRODUCTS):
+        return all(found) and found[0] | found[1] == _FIRST | _SECOND and _is_of_all_pairs(given, len(outputs[0]))
+    if not node.name().startswith(_COMPARING):
+        return False
     if sorted(found) == [_FIRST, _SECOND]:
         shapes = [tuple(each._input_metadata[at].shape) for each, at in given]
         return shapes[0] == shapes[1] and len(shapes[0]) > 1
@@ -167,6 +171,15 @@ def _compares(node: Any, sides: Mapping[Any, int], outputs: Sequence[torch.Tenso
     names = ("_saved_self", "_saved_other") if "Mul" in node.name() else ("_saved_target",)
     saved = [getattr(node, name, None) for name in names]
     return any(_holds(value, output) for value in saved if isinstance(value, torch.Tensor) for output in outputs)
+
+
+def _is_of_all_pairs(given: Sequence[tuple[Any, int]], samples: int) -> bool:
+    """Return whether a product has one row and one column for each sample of one answer, or of both."""
+    shapes = [tuple(each._input_metadata[at].shape)[-2:] for each, at in given]
+    if any(len(shape) < 2 for shape in shapes):
+        return False
+    rows = [max(set(shape) & {samples, 2 * samples}, default=0) for shape in shapes]
+    return rows[0] == rows[1] > 0
 
 
 def _holds(value: torch.Tensor, output: torch.Tensor) -> bool:

@@ -20,8 +20,10 @@ from .formulas import (
     network,
     passes,
     policy,
+    quantiles,
     recognition,
     scores,
+    selection,
     splits,
     survival,
     training,
@@ -43,7 +45,7 @@ _CLAIMS: Final[Mapping[str, tuple[Sort, str]]] = {
 _MOST_TOLD: Final = 3
 _FIELDS: Final = (
     aliases, policy, generative, network, training, averages, derivatives, survival, recognition, data, arguments,
-    passes, scores, splits,
+    passes, scores, splits, quantiles, selection,
 )  # fmt: skip
 _PATTERNS: Final = tuple(pattern for field in _FIELDS for pattern in field.PATTERNS)
 

@@ -70,7 +70,7 @@ PAIRS = {
     ),
     "a temperature that multiplies": (
         "def nt_xent(z, y, temperature=0.2):\n    return F.cross_entropy((z @ z.t()) * temperature, y)",
-        "def nt_xent(z, y, temperature=0.2):\n    return F.cross_entropy((z @ z.t()) / temperature, y)",
+        "def nt_xent(z, y, temperature=0.2):\n    return F.cross_entropy((normalize(z) @ z.t()) / temperature, y)",
     ),
     "a temperature of a module that multiplies": (
         "self.tau = 0.07\nlogits = self.tau * torch.einsum('nd,md->nm', a, b)\n"

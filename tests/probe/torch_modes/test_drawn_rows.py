@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from mindscope.probe.checks.drawn_rows import BESIDE, REACH, TOGETHER, DrawnRows  # noqa: E402  torch is there
+from mindscope.probe.checks.drawn_rows import BESIDE, REACH, TOGETHER, WHOLE, DrawnRows  # noqa: E402  torch is there
 
 
 def outcomes(program: Callable[[], None]) -> Mapping[str, str]:
@@ -140,3 +140,27 @@ def test_a_training_whose_labels_are_of_other_rows_is_told_so(run_alike: Any, ro
     assert told.get(TOGETHER) == outcome
     named = [one for one in store.findings(found.id) if one.cause == "uninformative_labels" and one.severity != "info"]
     assert bool(named) == (outcome == "broken")
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (lambda n, batch: torch.randint(0, batch, (batch,)), "broken"),
+        (lambda n, batch: torch.randint(0, n, (batch,)), "held"),
+        (lambda n, batch: torch.randint(0, 10, (batch,)), "held"),  # of the few that have labels
+        (lambda n, batch: torch.arange(batch), "none"),  # the first batch of a pass
+    ],
+)
+def test_a_range_that_is_the_size_of_the_batch(rows, expected):
+    data, weights = torch.randn(600, 3), torch.randn(3, requires_grad=True)
+    assert outcomes(lambda: (data[rows(600, 64)] @ weights).sum()).get(WHOLE, "none") == expected
+
+
+def test_a_store_that_is_being_filled_says_nothing_of_its_range():
+    data, weights = torch.randn(600, 3), torch.randn(3, requires_grad=True)
+
+    def program() -> None:
+        data[64] = torch.randn(3)
+        (data[torch.randint(0, 64, (64,))] @ weights).sum()
+
+    assert WHOLE not in outcomes(program)

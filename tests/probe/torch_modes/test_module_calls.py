@@ -98,6 +98,10 @@ RIGHT = {
     "after": "[a.data.lerp_(b.data, 0.1) for a, b in zip(model.target.parameters(), model.online.parameters())]",
 }
 PLAIN = {"forward": "return self.predictor(self.online(x))", "second": "x.sin().sum(1, keepdim=True)", "after": "pass"}
+ROWS = (
+    "z = functional.normalize(torch.cat([model.online(x), model.online(y)]), dim=1)\n"
+    "    loss = functional.cross_entropy(z @ z.T / 0.5 - 9 * torch.eye(len(z)), torch.arange(len(z)).roll(len(z) // 2))"
+)
 TAUGHT = "functional.mse_loss(model.online(x), torch.no_grad()(model.target)(x) + k)"
 CHECKPOINT = (
     "from torch.utils.checkpoint import checkpoint\n"
@@ -143,6 +147,10 @@ CHECKPOINT = (
             },
             None,
         ),
+        # all rows beside all rows: of two views that are one, of two views, and of features beside each other
+        (PLAIN | {"loss": ROWS, "second": "x"}, "warning"),
+        (PLAIN | {"loss": ROWS, "second": "x + 0.1"}, None),
+        (PLAIN | {"loss": "z = model.online(x)\n    loss = functional.cross_entropy(z @ z.T, torch.arange(16))"}, None),
         # queries and keys from one network
         ({"forward": "h = x + y; return (self.online(h) * self.online(h)).mean()", "after": "pass"}, None),
         (PLAIN | {"forward": CHECKPOINT.format(True), "loss": "loss = model(x.requires_grad_(), y).mean()"}, None),

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeGuard
 
 from ..bindings import called
 from ..expressions import assignments, calls_in, find, inner, is_difference, is_name, known_numbers, name_of, words_in
@@ -12,6 +12,7 @@ from .pattern import Found, Pattern
 
 #: Share of the other network from which on a slow copy is none (our choice; usual are 0.001 to 0.1).
 _MOST_TAKEN: Final = 0.9
+_DECAYS: Final = frozenset({"decay", "decays"})
 _COUNTS: Final = frozenset({"count", "counts", "freq", "freqs", "frequency", "frequencies", "bincount", "n"})
 _TOTALS: Final = frozenset({"sum", "total", "len", "n", "numel", "size"})
 _LOSSES: Final = ("CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll_loss")
@@ -30,6 +31,44 @@ def _fast_copy(tree: ast.AST) -> Iterator[Found]:
                     f"{ast.unparse(node)} keeps {1 - share:.3g} of {slow} and takes {share:.3g} of the other network"
                 )
                 yield "formula", words, node.lineno
+
+
+def _exchanged_decay(tree: ast.AST) -> Iterator[Found]:
+    """A decay is the share of a moving average that stays: m = decay m + (1 - decay) x (Polyak and Juditsky 1992).
+
+    Found is `m.mul_(1 - decay).add_(x, alpha=decay)`, and the same written as a sum; `_fast_copy` looks at copies.
+    """
+    loops = [loop for loop in walked(tree) if isinstance(loop, ast.For) and _slow_parameter(loop)]
+    copies = {id(node) for loop in loops for node in walked(loop)}
+    for node in walked(tree):
+        name = "" if id(node) in copies else _taken_decay(node)
+        if name and words_of(name) & _DECAYS and isinstance(node, ast.expr | ast.stmt):
+            words = f"{ast.unparse(node)} keeps 1 - {name} of the average, and takes {name} of what is new"
+            yield "formula", words, node.lineno
+
+
+def _taken_decay(node: ast.AST) -> str:
+    """Return the name `d` of `m.mul_(1 - d).add_(x, alpha=d)`, and of `m = (1 - d) * m + d * x`; empty of others."""
+    if isinstance(node, ast.Call) and called(node) == "add_" and isinstance(node.func, ast.Attribute):
+        kept = node.func.value
+        is_kept = isinstance(kept, ast.Call) and called(kept) == "mul_" and len(kept.args) == 1
+        rest = _rest_of(kept.args[0]) if is_kept and isinstance(kept, ast.Call) else ""
+        taken = next((one.value for one in node.keywords if one.arg == "alpha"), None)
+        return rest if rest and name_of(taken) == rest else ""
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add):
+        own, sides = ast.unparse(node.targets[0]), (node.value.left, node.value.right)
+        for kept, taken in (sides, sides[::-1]):
+            if not _is_product(kept) or not _is_product(taken):
+                continue
+            rest = _rest_of(kept.left) or _rest_of(kept.right)
+            is_own = own in (ast.unparse(kept.left), ast.unparse(kept.right))
+            if rest and is_own and rest in (name_of(taken.left), name_of(taken.right)):
+                return rest
+    return ""
+
+
+def _is_product(node: ast.expr) -> TypeGuard[ast.BinOp]:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
 
 
 def _slow_parameter(loop: ast.For) -> str:
@@ -134,4 +173,4 @@ def _is_inverted(tree: ast.AST, name: str) -> bool:
 
 
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_fast_copy, _weights_of_counts)
+PATTERNS: Final[tuple[Pattern, ...]] = (_fast_copy, _exchanged_decay, _weights_of_counts)

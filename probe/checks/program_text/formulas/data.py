@@ -190,6 +190,41 @@ def _future_of_the_past(tree: ast.AST) -> Iterator[Found]:
                 yield "formula", f"{name} begins where the past begins, at {begin}", line
 
 
+def _repeated_rows(tree: ast.AST) -> Iterator[Found]:
+    """The rows of a flattened table `(n, m)` are each row's number m times in a row: `repeat_interleave`.
+
+    `torch.arange(n).repeat(m)` counts from 0 to n - 1 again and again, and goes with the transposed table.
+    """
+    for call in calls_in(tree, "repeat"):
+        numbers = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if not isinstance(numbers, ast.Call) or ast.unparse(numbers.func) != "torch.arange" or len(numbers.args) != 1:
+            continue
+        (rows,), columns = numbers.args, call.args[0] if len(call.args) == 1 else None
+        table = _table_of(rows, 0)
+        if not table or columns is None or _table_of(columns, 1) != table:
+            continue
+        if any(_flattens(one, table) for one in calls_in(tree, "flatten", "reshape", "view", "ravel")):
+            words = (
+                f"{ast.unparse(call)} numbers the places of {table} column by column, and it is flattened row by row"
+            )
+            yield "formula", words, call.lineno
+
+
+def _table_of(node: ast.expr, axis: int) -> str:
+    """Return `T` of `T.shape[axis]`, `T.size(axis)`, and of `len(T)` for the first axis; empty of others."""
+    text = ast.unparse(node)
+    ends = (f".shape[{axis}]", f".size({axis})")
+    if axis == 0 and text.startswith("len(") and isinstance(node, ast.Call):
+        return ast.unparse(node.args[0]) if node.args else ""
+    return next((text.removesuffix(end) for end in ends if text.endswith(end)), "")
+
+
+def _flattens(call: ast.Call, table: str) -> bool:
+    """Return whether a call makes one row of a table's rows."""
+    is_whole = [ast.unparse(one) for one in call.args] == (["-1"] if called(call) in ("reshape", "view") else [])
+    return is_whole and isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == table
+
+
 def _unscaled_crop(tree: ast.AST) -> Iterator[Found]:
     """A crop of the picture of high resolution begins at as many times the place as it is larger."""
     for function in functions_in(tree):
@@ -242,4 +277,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _turned_axes,
     _future_of_the_past,
     _unscaled_crop,
+    _repeated_rows,
 )

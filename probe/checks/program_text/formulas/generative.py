@@ -11,6 +11,8 @@ from ..expressions import (
     assignments,
     calls_in,
     inner,
+    is_difference,
+    name_of,
     operand,
     terms,
     words_in,
@@ -126,6 +128,53 @@ def _noising(tree: ast.AST) -> Iterator[Found]:
                 yield "formula", f"the root of {which} is missing in {ast.unparse(node)}", node.lineno
 
 
+def _ancestral(tree: ast.AST) -> Iterator[Found]:
+    """A step back is (x - b / sqrt(1 - a_bar) eps) / sqrt(a), of one step's a (arXiv:2006.11239, algorithm 2, line 4).
+
+    Divided by the root of the product of all steps' it grows with each step.
+    """
+    known = {name: value for name, value, _ in assignments(tree)}
+    for node in walked(tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or not is_difference(node.left):
+            continue
+        taken = node.left.right if isinstance(node.left, ast.BinOp) else node.left
+        is_step = any(
+            isinstance(one, ast.BinOp) and isinstance(one.op, ast.Div) and _rest_of(_rooted(one.right), known)
+            for one in walked(taken)
+        )
+        if is_step and _is_cumulative(_rooted(node.right), known):
+            words = f"{ast.unparse(node)} divides by the root of the product of all steps, and not of this one"
+            yield "formula", words, node.lineno
+
+
+def _rooted(node: ast.expr) -> ast.expr | None:
+    """Return what a square root is taken of."""
+    node = inner(node)
+    if isinstance(node, ast.Call) and called(node) == "sqrt":
+        given = operand(node)
+        return None if given is None else inner(given)
+    is_root = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and ast.unparse(node.right) == "0.5"
+    return inner(node.left) if is_root and isinstance(node, ast.BinOp) else None
+
+
+def _rest_of(node: ast.expr | None, known: Mapping[str, ast.expr]) -> bool:
+    """Return whether an expression is 1 less a cumulative product."""
+    is_rest = isinstance(node, ast.BinOp) and is_difference(node) and ast.unparse(node.left) in ("1", "1.0")
+    return is_rest and isinstance(node, ast.BinOp) and _is_cumulative(node.right, known)
+
+
+def _is_cumulative(node: ast.expr | None, known: Mapping[str, ast.expr]) -> bool:
+    """Return whether an expression is a cumulative product, or an element of one, and nothing made of it."""
+    for _ in range(_HOPS):
+        while isinstance(node, ast.Subscript):
+            node = inner(node.value)
+        node = None if node is None else inner(node)
+        if isinstance(node, ast.Call):
+            return called(node) == "cumprod"
+        node = known.get(name_of(node))
+    return isinstance(node, ast.Call) and called(node) == "cumprod"
+
+
 def _weight(node: ast.expr, known: Mapping[str, ast.expr]) -> tuple[str, bool] | None:
     """Return what a product weighs its other factor by, and whether its root is taken; None if it is no product."""
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
@@ -206,4 +255,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _judge,
     _hinge,
     _noising,
+    _ancestral,
 )

@@ -31,6 +31,11 @@ _TEMPERATURES: Final = frozenset({"alpha", "temperature", "temp"})
 _GAINS: Final = frozenset({"advantage", "advantages", "adv", "advs", "gae", "return", "returns", "reward", "rewards"})
 _RETURNS: Final = frozenset({"R", "G", "Gt", "G_t"})
 _COSTS: Final = frozenset({"cost", "costs", "regret", "neg", "negative", "value", "values", "baseline", "critic"})
+#: Words of networks that an optimizer steps, and of deviations and their logarithms.
+_TRAINED: Final = frozenset({"online", "policy", "q", "qnet", "local", "main", "student", "actor", "critic"})
+_DEVIATIONS: Final = frozenset({"std", "sigma", "scale", "stddev", "var"})
+_RISING: Final = frozenset({"exp", "softplus", "elu", "sqrt"})
+_LOG_DEVIATIONS: Final = frozenset({"logstd", "logsigma", "logscale", "logvar"})
 _RUNNING: Final = frozenset({"trace", "traces", "eligibility", "rms", "normalizer"})
 
 
@@ -191,6 +196,30 @@ def _temperature(tree: ast.AST) -> Iterator[Found]:
                 yield "sign", words, line
 
 
+def _back_into_the_trained(tree: ast.AST) -> Iterator[Found]:
+    """The target network takes the weights of the trained one (Mnih et al. 2015, algorithm 1), and gives it none."""
+    for call in calls_in(tree, "load_state_dict"):
+        given = call.args[0] if call.args else None
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        source = operand(given) if isinstance(given, ast.Call) and next(calls_in(given, "state_dict"), 0) else None
+        into, out_of = words_of(name_of(owner)), words_of(name_of(source))
+        if into & _TRAINED and "target" not in into and "target" in out_of:
+            words = f"{ast.unparse(call)} puts the target network in the place of the one that is trained"
+            yield "formula", words, call.lineno
+
+
+def _logarithm_as_scale(tree: ast.AST) -> Iterator[Found]:
+    """A normal distribution is given its deviation, and not the logarithm of it."""
+    for call in calls_in(tree, "Normal", "LogNormal", "Laplace"):
+        scale = call.args[1] if len(call.args) > 1 else next((k.value for k in call.keywords if k.arg == "scale"), None)
+        words = words_of(name_of(scale))
+        is_made_one = any(name == name_of(scale) and words_in(value) & _RISING for name, value, _ in assignments(tree))
+        if is_made_one:
+            continue
+        if ("log" in words and words & _DEVIATIONS) or words & _LOG_DEVIATIONS:
+            yield "formula", f"{ast.unparse(call)} takes a logarithm for the deviation", call.lineno
+
+
 def _entropy_kind(words: set[str]) -> str:
     """Return what a term of the gap between an entropy and its target is, by its words; empty for others."""
     if words & {"target", "desired"}:
@@ -220,4 +249,6 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _forward_discount,
     _past_rewards,
     _temperature,
+    _back_into_the_trained,
+    _logarithm_as_scale,
 )

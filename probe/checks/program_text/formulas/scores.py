@@ -4,13 +4,19 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ..expressions import calls_in, find, known_numbers, name_of
+from ..bindings import called
+from ..expressions import calls_in, find, known_numbers, name_of, operand, words_in
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
 
 _TEMPERATURES: Final = frozenset({"temperature", "temp", "tau"})
 _PRODUCTS: Final = ("matmul", "mm", "bmm", "einsum", "cosine_similarity", "CosineSimilarity")
+_NORMS: Final = ("normalize", "norm", "vector_norm", "cosine_similarity", "CosineSimilarity", "rsqrt", "pdist", "cdist")
+_MASKS: Final = frozenset(
+    {"mask", "masks", "masked", "seen", "padding", "pad", "causal", "blocked", "invalid", "hidden"}
+)
+_INFINITIES: Final = ("float('inf')", "float('-inf')", "torch.inf", "math.inf", "np.inf", "numpy.inf")
 _CHOICES: Final = ("cross_entropy", "CrossEntropyLoss", "softmax", "log_softmax", "logsumexp", "exp")
 
 
@@ -32,10 +38,57 @@ def _multiplied_temperature(tree: ast.AST) -> Iterator[Found]:
                 yield "formula", words, node.lineno
 
 
+def _similarities_of_any_length(tree: ast.AST) -> Iterator[Found]:
+    """What is divided by a temperature below one are cosines (Chen et al. 2020, arXiv:2002.05709, equation 1).
+
+    Told where all rows are compared with all rows of the same vectors, and nothing in the program takes a norm.
+    """
+    numbers = known_numbers(tree)
+    if next(calls_in(tree, *_NORMS), None) is not None or next(calls_in(tree, *_CHOICES), None) is None:
+        return
+    for node in walked(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_of_itself(node.left):
+            name = name_of(node.right)
+            if words_of(name) & _TEMPERATURES and 0.0 < numbers.get(name, 1.0) < 1.0:
+                words = f"{ast.unparse(node)} compares vectors of any length, and nothing normalises them"
+                yield "formula", words, node.lineno
+
+
+def _is_of_itself(node: ast.expr) -> bool:
+    """Return whether an expression is `z @ z.T`, or the like."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        left, right = node.left, node.right
+    elif isinstance(node, ast.Call) and called(node) in ("matmul", "mm") and operand(node, 1) is not None:
+        left, right = operand(node) or node, operand(node, 1) or node
+    else:
+        return False
+    own = ast.unparse(left)
+    return isinstance(left, ast.Name) and ast.unparse(right) in (f"{own}.T", f"{own}.t()", f"{own}.mT")
+
+
+def _zero_times_infinity(tree: ast.AST) -> Iterator[Found]:
+    """A mask that is multiplied by infinity is not a number wherever it is zero (IEEE 754-2019, section 7.2)."""
+    for node in walked(tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+            continue
+        for one, other in ((node.left, node.right), (node.right, node.left)):
+            if ast.unparse(one).lstrip("-").lstrip("(").startswith(_INFINITIES) and _is_of_zeros(other):
+                words = f"{ast.unparse(node)} multiplies by infinity, and gives NaN wherever the mask is zero"
+                yield "formula", words, node.lineno
+
+
+def _is_of_zeros(node: ast.expr) -> bool:
+    """Return whether a factor is a mask as numbers, `mask.float()`, or what is left of one, `1 - mask`."""
+    is_number = isinstance(node, ast.Call) and called(node) in ("float", "to", "type", "astype", "double", "half")
+    is_rest = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and ast.unparse(node.left) in ("1", "1.0")
+    is_mask = bool(words_in(node) & _MASKS)
+    return (is_number or is_rest) and is_mask and next(calls_in(node, "ones", "full", "ones_like"), None) is None
+
+
 def _is_product(node: ast.AST) -> bool:
     is_matrix = isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
     return is_matrix or (isinstance(node, ast.Call) and next(calls_in(node, *_PRODUCTS), None) is not None)
 
 
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_multiplied_temperature,)
+PATTERNS: Final[tuple[Pattern, ...]] = (_multiplied_temperature, _similarities_of_any_length, _zero_times_infinity)

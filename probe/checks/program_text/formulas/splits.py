@@ -63,6 +63,29 @@ def _numbered_anew(tree: ast.AST) -> Iterator[Found]:
             yield "shift", words, others[0].lineno
 
 
+def _encoded_anew(tree: ast.AST) -> Iterator[Found]:
+    """Both splits are encoded by one numbering: `encode(test, numbers_of(test))` gives a name another number."""
+    makers = {node.name for node in walked(tree) if isinstance(node, Function) and _gives_numbers(node)}
+    known = {name: value for name, value, _ in assignments(tree)}
+    calls: dict[str, list[tuple[ast.Call, str, set[str]]]] = {}
+    for call in (one for one in walked(tree) if isinstance(one, ast.Call) and len(one.args) > 1):
+        split = _split_of(call.args[0])
+        made = [known.get(one.id) if isinstance(one, ast.Name) else one for one in call.args[1:]]
+        numbered = {_split_of(one.args[0]) for one in made if isinstance(one, ast.Call) and called(one) in makers
+                    and one.args}  # fmt: skip
+        if split and numbered:
+            calls.setdefault(called(call), []).append((call, split, numbered))
+    for of_name in calls.values():
+        trained = any(split == "training" and "training" in numbered for _, split, numbered in of_name)
+        for call, split, numbered in of_name:
+            if trained and split == "others" and numbered == {"others"}:
+                yield (
+                    "shift",
+                    f"{ast.unparse(call)} numbers its names anew, and not as those of the training",
+                    call.lineno,
+                )
+
+
 def _folds_share_a_model(tree: ast.AST) -> Iterator[Found]:
     """Each fold of a cross-validation trains a model of its own (Hastie et al. 2009, section 7.10.2).
 
@@ -117,7 +140,15 @@ def _gives_numbers(node: ast.AST) -> bool:
     return any(
         len(call.args) == 2 and isinstance(call.args[1], ast.Call) and called(call.args[1]) == "len"
         for call in calls_in(node, *_NEW)
-    )
+    ) or any(_numbers_next(one) for one in walked(node))
+
+
+def _numbers_next(node: ast.AST) -> bool:
+    """Return whether a statement is `numbers[word] = len(numbers)`."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Subscript):
+        return False
+    own, value = ast.unparse(node.targets[0].value), node.value
+    return isinstance(value, ast.Call) and ast.unparse(value) == f"len({own})"
 
 
 def _numbers_its_argument(function: Function) -> bool:
@@ -153,4 +184,4 @@ def _gives_away(returned: ast.expr, name: str) -> bool:
 
 
 #: Every pattern of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_fitted_anew, _numbered_anew, _folds_share_a_model)
+PATTERNS: Final[tuple[Pattern, ...]] = (_fitted_anew, _numbered_anew, _encoded_anew, _folds_share_a_model)
