@@ -18,6 +18,7 @@ from .formulas import (
     derivatives,
     generative,
     network,
+    pairs,
     passes,
     policy,
     quantiles,
@@ -45,7 +46,7 @@ _CLAIMS: Final[Mapping[str, tuple[Sort, str]]] = {
 _MOST_TOLD: Final = 3
 _FIELDS: Final = (
     aliases, policy, generative, network, training, averages, derivatives, survival, recognition, data, arguments,
-    passes, scores, splits, quantiles, selection,
+    passes, scores, splits, quantiles, selection, pairs,
 )  # fmt: skip
 _PATTERNS: Final = tuple(pattern for field in _FIELDS for pattern in field.PATTERNS)
 

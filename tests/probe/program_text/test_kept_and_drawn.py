@@ -3,7 +3,7 @@
 import pytest
 from mindscope.probe.checks.program_text.contradictions import contradictions
 
-NUMBERS = "def numbers_of(words):\n    d = {}\n    for w in words:\n        d[w] = len(d)\n    return d\n"
+NUMBERS = "def numbers_of(words):\n    v = {}\n    for w in words:\n        v[w] = len(v)\n    return v\n"
 STEPS = "alphas = 1 - betas\nabar = torch.cumprod(alphas, 0)\n"
 LOSS = "def nt(z, tau=0.2):\n    {before}e = torch.exp({scores})\n    return e.log()"
 TABLE = "users = torch.arange(len(t)).{repeat}(t.shape[1])\nitems = t.reshape(-1)"

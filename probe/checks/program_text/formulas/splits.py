@@ -66,13 +66,15 @@ def _numbered_anew(tree: ast.AST) -> Iterator[Found]:
 def _encoded_anew(tree: ast.AST) -> Iterator[Found]:
     """Both splits are encoded by one numbering: `encode(test, numbers_of(test))` gives a name another number."""
     makers = {node.name for node in walked(tree) if isinstance(node, Function) and _gives_numbers(node)}
-    known = {name: value for name, value, _ in assignments(tree)}
+    known: dict[str, list[ast.expr]] = {}
+    for name, value, _ in assignments(tree):
+        known.setdefault(name, []).append(value)
     calls: dict[str, list[tuple[ast.Call, str, set[str]]]] = {}
     for call in (one for one in walked(tree) if isinstance(one, ast.Call) and len(one.args) > 1):
         split = _split_of(call.args[0])
-        made = [known.get(one.id) if isinstance(one, ast.Name) else one for one in call.args[1:]]
-        numbered = {_split_of(one.args[0]) for one in made if isinstance(one, ast.Call) and called(one) in makers
-                    and one.args}  # fmt: skip
+        made = [value for one in call.args[1:] for value in (known.get(name_of(one), []) if name_of(one) else [one])]
+        numberings = [one for one in made if isinstance(one, ast.Call) and called(one) in makers and one.args]
+        numbered = {_split_of(one.args[0]) for one in numberings}
         if split and numbered:
             calls.setdefault(called(call), []).append((call, split, numbered))
     for of_name in calls.values():

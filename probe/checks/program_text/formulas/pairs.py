@@ -1,0 +1,188 @@
+"""What belongs together stays together: inputs and targets in one order, pictures and places, a batch and its seed."""
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from ..bindings import Function, called, functions_in, parameters_of
+from ..expressions import assignments, calls_in, is_name, name_of, words_in
+from ..names import EVALUATION, words_of
+from ..trees import walked
+from .pattern import Found, Pattern
+
+#: Words of places in a picture, or of pictures beside it, that are mirrored with it.
+_PLACES: Final = frozenset(
+    {"box", "boxes", "bbox", "bboxes", "keypoints", "kps", "joints", "landmarks", "corners", "mask", "masks"}
+)
+_PICTURES: Final = frozenset({"img", "imgs", "image", "images", "picture", "pictures", "frame", "frames"})
+_MIRRORS: Final = frozenset({"hflip", "fliplr", "horizontal_flip"})
+_EDGES: Final = frozenset({"e", "edge", "edges", "ei"})
+_STATISTICS: Final = frozenset({"mean", "std", "mu", "sigma", "loc", "scale", "mn", "mx", "min", "max"})
+_FUTURES: Final = frozenset({"y", "target", "targets", "future", "futures", "label", "labels"})
+_ENDS: Final = frozenset({"eos", "eot"})
+#: Words of what brings rows back into the order that they had.
+_BACK: Final = frozenset({"inverse", "unsort", "unsorted", "restore", "argsort", "inv", "original"})
+
+
+def _sorted_apart(tree: ast.AST) -> Iterator[Found]:
+    """Both halves of pairs have one order: `sorted(a for a, _ in batch)` beside `[b for _, b in batch]` has two."""
+    for function in functions_in(tree):
+        halves = [(value, line) for _, value, line in assignments(function)]
+        plain = {whole for value, _ in halves if (whole := _half_of(value))}
+        for value, line in halves:
+            given = value.args[0] if isinstance(value, ast.Call) and called(value) == "sorted" and value.args else None
+            whole = "" if given is None else _half_of(given)
+            if whole and whole in plain:
+                yield "formula", f"{ast.unparse(value)} sorts one half of the pairs of {whole} without the other", line
+
+
+def _half_of(node: ast.expr) -> str:
+    """Return the name of the pairs of which a comprehension takes one half; empty of anything else."""
+    if not isinstance(node, ast.ListComp | ast.GeneratorExp) or len(node.generators) != 1:
+        return ""
+    (part,) = node.generators
+    is_half = isinstance(part.target, ast.Tuple) and isinstance(node.elt, ast.Name) and not part.ifs
+    return name_of(part.iter) if is_half else ""
+
+
+def _order_not_restored(tree: ast.AST) -> Iterator[Found]:
+    """Rows that were sorted by length to be packed are brought back into their order."""
+    for function in functions_in(tree):
+        orders = {name for name, value in _orders(function)}
+        stored = {id(one) for one in walked(function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+        for call in calls_in(function, "pack_padded_sequence"):
+            inside = {id(one) for one in walked(call)}
+            for order in orders & {one.id for one in walked(call) if isinstance(one, ast.Name)}:
+                loads = {id(one) for one in walked(function) if is_name(one, order)} - stored
+                if loads <= inside and not words_in(function) & _BACK:
+                    words = f"{ast.unparse(call)} takes the rows in the order {order}, and nothing brings them back"
+                    yield "formula", words, call.lineno
+
+
+def _orders(function: Function) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the names that are given the order of a sort."""
+    for node in walked(function):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        target = node.targets[0]
+        if called(node.value) == "sort" and isinstance(target, ast.Tuple) and len(target.elts) == 2:
+            yield name_of(target.elts[1]), node.value
+        elif called(node.value) == "argsort" and isinstance(target, ast.Name):
+            yield target.id, node.value
+
+
+def _mirrored_without_places(tree: ast.AST) -> Iterator[Found]:
+    """What lies at places of a picture is mirrored with it."""
+    for function in functions_in(tree):
+        names = parameters_of(function)
+        places = [name for name in names if words_of(name) & _PLACES]
+        if not places or not any(words_of(name) & _PICTURES for name in names):
+            continue
+        left = [name for name in places if not _is_changed(function, name)]
+        for call in walked(function) if len(left) == len(places) else ():
+            if isinstance(call, ast.Call) and _mirrors_a_picture(call):
+                yield "formula", f"{ast.unparse(call)} mirrors pictures, and {left[0]} stays as it is", call.lineno
+                break
+
+
+def _mirrors_a_picture(call: ast.Call) -> bool:
+    if called(call) not in (*_MIRRORS, "flip") or not words_in(call) & _PICTURES:
+        return False
+    given = [ast.unparse(one).strip("[](),") for one in (*call.args, *(one.value for one in call.keywords))]
+    return called(call) != "flip" or "-1" in given
+
+
+def _is_changed(function: Function, name: str) -> bool:
+    """Return whether a function gives a name, or a part of what it has, another value, or hands it to a call."""
+    for node in walked(function):
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(is_name(one, name) for target in targets for one in walked(target)):
+                return True
+            if node.value is not None and any(is_name(one, name) for one in walked(node.value)):
+                return True
+        elif isinstance(node, ast.Call) and any(is_name(one, name) for one in walked(node)):
+            return True
+    return not any(
+        is_name(one, name) for node in walked(function) if isinstance(node, ast.Return) for one in walked(node)
+    )
+
+
+def _seeded_in_the_loop(tree: ast.AST) -> Iterator[Found]:
+    """A generator that each step makes anew from one seed draws the same batch again."""
+    for loop in walked(tree):
+        if not isinstance(loop, ast.For | ast.While):
+            continue
+        passes = [at for at, one in enumerate(loop.body) if next(calls_in(one, "backward"), None) is not None]
+        before = loop.body[: passes[0]] if passes else []
+        varying = {one.id for one in walked(loop) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+        for statement in (one for one in before if isinstance(one, ast.Assign)):
+            value = statement.value
+            for call in calls_in(value, "manual_seed", "default_rng") if isinstance(value, ast.Call) else ():
+                names = {one.id for one in walked(call) if isinstance(one, ast.Name)}
+                is_new = called(call) == "default_rng" or _is_new_generator(call)
+                if (
+                    is_new
+                    and call.args
+                    and call is not value
+                    and not names & varying
+                    and not words_in(value) & EVALUATION
+                ):
+                    words = f"{ast.unparse(value)} begins with the same seed in each step: its numbers are the same"
+                    yield "formula", words, statement.lineno
+
+
+def _is_new_generator(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and called(call.func.value) == "Generator"
+
+
+def _ignored_end(tree: ast.AST) -> Iterator[Found]:
+    """The token that ends a sequence is learned; only padding is left out of the loss."""
+    for call in (one for one in walked(tree) if isinstance(one, ast.Call)):
+        ignored = next((one.value for one in call.keywords if one.arg == "ignore_index"), None)
+        if words_of(name_of(ignored)) & _ENDS:
+            words = f"{ast.unparse(call)} leaves the end of a sequence out of the loss: nothing learns when to stop"
+            yield "formula", words, call.lineno
+
+
+def _edges_in_reverse(tree: ast.AST) -> Iterator[Found]:
+    """The other direction of edges `(2, n)` has both ends exchanged: `edges.flip(0)`."""
+    for call in calls_in(tree, "cat", "hstack"):
+        given = call.args[0].elts if call.args and isinstance(call.args[0], ast.List | ast.Tuple) else []
+        axis = next((ast.unparse(one.value) for one in call.keywords if one.arg in ("dim", "axis")), "")
+        axis = axis or (ast.unparse(call.args[1]) if len(call.args) > 1 else "")
+        names = [one for one in given if isinstance(one, ast.Name) and words_of(one.id) & _EDGES]
+        for turned in calls_in(call, "flip"):
+            owner = turned.func.value if isinstance(turned.func, ast.Attribute) else None
+            along = [ast.unparse(one).strip("[](),") for one in turned.args]
+            if axis in ("1", "-1") and along == [axis] and name_of(owner) in {one.id for one in names}:
+                words = f"{ast.unparse(call)} adds the same edges in another order, and not their other direction"
+                yield "formula", words, call.lineno
+
+
+def _scaled_by_the_future(tree: ast.AST) -> Iterator[Found]:
+    """The mean and the deviation that scale an input are those of the input, and not of what is to be forecast."""
+    for node in walked(tree):
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Tuple):
+            continue
+        names = [name_of(one) for one in node.targets[0].elts]
+        if len(names) != 2 or not all(words_of(name) & _STATISTICS for name in names):
+            continue
+        for call in calls_in(node.value, "cat", "concatenate", "hstack"):
+            given = call.args[0].elts if call.args and isinstance(call.args[0], ast.List | ast.Tuple) else []
+            parts = [name_of(one) for one in given]
+            if len(parts) == 2 and words_of(parts[1]) & _FUTURES and not words_of(parts[0]) & _FUTURES:
+                words = f"{ast.unparse(node)} takes what is to be forecast into the scale of the input"
+                yield "formula", words, node.lineno
+
+
+#: Every formula of this file.
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _sorted_apart,
+    _order_not_restored,
+    _mirrored_without_places,
+    _seeded_in_the_loop,
+    _ignored_end,
+    _edges_in_reverse,
+    _scaled_by_the_future,
+)
