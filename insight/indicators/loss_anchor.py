@@ -9,6 +9,7 @@ from ..context.step_context import StepContext
 from ..event_fields import number
 from ..running_statistics import Window, trend
 from .policy_training import SelfMadeData
+from .tried_direction import maximises
 
 #: Losses of classification, whose level without knowledge is the entropy of the labels, by the probe's names.
 _OF_CLASSES: Final = frozenset({"cross_entropy", "nll_loss"})
@@ -111,11 +112,16 @@ class LossAnchor(KnownLoss):
         """True if the cost of guessing says how much was learned: the loss has one term, and its data stay alike."""
         return (not self.called or self.is_known) and not self.has_growing_data
 
-    def is_one_known_loss(self, context: StepContext) -> bool:
-        """Return whether the loss is one known function of one network's output, times a constant."""
+    def is_one_known_loss(self, context: StepContext, *, may_be_maximised: bool = False) -> bool:
+        """Return whether the loss is one known function of one network's output, times a constant, and is to fall.
+
+        Args:
+            may_be_maximised: Whether one counts that every optimizer raises.
+        """
         has_one_optimizer = len(context.model.structure.optimizers) <= 1
         is_made = self.self_made.is_self_made
-        return self.is_known and has_one_optimizer and not context.has_a_surrogate_loss and not is_made
+        is_surrogate = context.has_a_surrogate_loss or (maximises(context) and not may_be_maximised)
+        return self.is_known and has_one_optimizer and not is_surrogate and not is_made
 
 
 def _scale(context: StepContext) -> float:

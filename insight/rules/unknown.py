@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...storage import ROOT_SITE, Event, Finding, display_site
+from ...storage import ROOT_SITE, Event, Finding, OptimizerInfo, display_site
 from ..context.step_context import StepContext
 from ..indicators.loss_anchor import LossAnchor
+from ..indicators.tried_direction import maximises
 from ..indicators.unusual_layers import Departure, UnusualLayers
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
@@ -56,6 +57,12 @@ class _UnknownState:
         # every pair keeps its distance: nothing is left to learn
         Recording({"scalar/loss": (0.0,) * 12, "one.weight gradient/l2_norm": (0.0,) * 12}, _MODEL),
         Recording({"scalar/loss": _FALL}, _MODEL),
+        # a likelihood that is maximised, and rises
+        Recording(
+            {"scalar/loss": (*(-loss for loss in _FALL[::-1]), *(-0.1,) * 22, *(-0.05,) * 22)},
+            replace(_MODEL, optimizers=(OptimizerInfo("SGD", ({"lr": 0.1, "maximize": True},)),)),
+            (_CALLED,),
+        ),
         Recording({"scalar/loss": (*_FALL, *(2.6,) * 8, *(0.5,) * 22)}, _MODEL, (_CALLED,)),
         Recording({"scalar/loss": tuple(2.3 + 0.1 * (-1) ** step for step in range(60))}, _MODEL),
         Recording({"scalar/loss": (*_FALL, *(2.6,) * 22), "scalar/reward/mean": 0.5}, _MODEL),
@@ -133,6 +140,7 @@ def _lost(context: StepContext, memory: _UnknownState, loss: float) -> Iterator[
         memory.lost.update(is_lost, context.step) < _LOST
         or "lost" in memory.reported
         or memory.anchor.self_made.is_self_made
+        or maximises(context)
     ):
         return
     memory.reported.add("lost")

@@ -297,7 +297,7 @@ def _negated(context: StepContext) -> Finding | None:
 
 def _is_a_cost(context: StepContext, memory: _WrongLossSignState) -> bool:
     """Return whether the loss is one function that cannot be negative, times a constant."""
-    return memory.anchor.is_one_known_loss(context) and memory.anchor.called <= NOT_NEGATIVE
+    return memory.anchor.is_one_known_loss(context, may_be_maximised=True) and memory.anchor.called <= NOT_NEGATIVE
 
 
 def _negative(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
@@ -391,7 +391,9 @@ def _rising(context: StepContext, memory: _WrongLossSignState, loss: float) -> F
     if memory.anchor.has_growing_data or maximises(context):
         return None
     only_climbs = memory.first > 0 and memory.least > (1 - _NEVER_BELOW) * memory.first
-    if memory.anchor.self_made.is_self_made or not (only_climbs or memory.anchor.is_one_known_loss(context)):
+    if memory.anchor.self_made.is_self_made or not (
+        only_climbs or memory.anchor.is_one_known_loss(context, may_be_maximised=True)
+    ):
         return None
     words = f"the loss has risen from {values[0]:.4g} to {values[-1]:.4g} in {_WINDOW} records, in nearly every one"
     evidence = {

@@ -233,9 +233,9 @@ def _purpose_of_local(name: str, function: str, binding: Binding) -> Purpose | N
     if binding.is_part and purpose in ("term", "weight"):  # `output, weights = attention(x)`, `logits, loss = model(x)`
         is_meant = is_side or binding.is_loop or purpose == "weight" or "loss" in words_of(name)
         return None if is_meant else purpose
-    if purpose == "setting":
-        is_constant = isinstance(binding.value, ast.Constant | ast.UnaryOp | ast.BinOp)
-        return purpose if not function and is_constant else None
+    is_constant = isinstance(binding.value, ast.Constant | ast.UnaryOp | ast.BinOp)
+    if purpose == "setting" or (not function and is_constant):  # other plain numbers at the top are sizes and tokens
+        return purpose if purpose == "setting" and not function and is_constant else None
     if purpose == "term":
         is_computed = isinstance(binding.value, ast.Call | ast.BinOp | ast.UnaryOp)
         return purpose if is_computed and not is_side and not _DOERS.search(by) else None

@@ -97,6 +97,7 @@ def test_what_nothing_reads_is_told(name):
         "class Net(nn.Module):\n    def __init__(self):\n        self.drop = nn.Dropout(0.1)\n"
         "    def forward(self, x):\n        return getattr(self, 'drop')(x)\n",
         "for epoch, perm in enumerate(x):\n    print(perm)\n",
+        "SHAPES, COLOURS, LENGTH = 8, 8, 10\nMASK = 3\nprint(SHAPES * COLOURS)",
         "def broken(:",
     ],
 )
