@@ -24,6 +24,8 @@ _ITS_OWN: Final = 0.005
 _EARLY: Final = 0.05
 #: Share of the peak below which a warm-up has hardly begun.
 _TINY: Final = 0.2
+#: Batches whose gradients are added up for one step, at most. Our choice.
+_MOST_TIMES: Final = 64
 #: Relative difference of what a schedule was told and a loss.
 _SAME: Final = 1e-4
 _WARM_UPS: Final = ("LambdaLR", "LinearLR", "OneCycleLR")
@@ -67,6 +69,12 @@ def ended_schedules(
         )
         advice = "step a schedule whose milestones are epochs once an epoch"
         yield EndedSchedule(words, advice, evidence, is_certain=True)
+    elif is_alone and (times := _times_a_step(stepped, steps)) and kind != "ReduceLROnPlateau":
+        words = (
+            f"{said}: {times} times for each step of the optimizer, so it ends after {1 / times:.0%} of the training"
+        )
+        advice = "step the schedule after the optimizer, once for all batches whose gradients it adds up"
+        yield EndedSchedule(words, advice, evidence, is_certain=True)
     elif is_an_epoch and _SHORT * steps <= length <= _LONG * steps and stepped <= _MOVED * length:
         words = f"{said}, and its length is {length:.0f}: it has gone {stepped / length:.1%} of its way"
         is_certain = abs(length - steps) <= max(_ITS_OWN * steps, 1)
@@ -79,6 +87,15 @@ def ended_schedules(
         yield EndedSchedule(f"{words}; does the warm-up count epochs?", advice, evidence, is_certain=False)
     elif kind == "ReduceLROnPlateau" and event.data.get("mode") == "max" and stepped > 1:
         yield from _told_a_loss(event, said, evidence, first_losses, stepped)
+
+
+def _times_a_step(stepped: float, steps: int) -> int:
+    """Return how many times a schedule was stepped for each step of the training; 0 where that is once, or no number.
+
+    A schedule that a resumed training has gone on with has another number.
+    """
+    times = round(stepped / steps) if steps >= _FEWEST and stepped > 0 else 0
+    return times if 1 < times <= _MOST_TIMES and abs(stepped - times * steps) <= max(times, _ITS_OWN * stepped) else 0
 
 
 def _told_a_loss(

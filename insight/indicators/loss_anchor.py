@@ -112,6 +112,10 @@ class LossAnchor(KnownLoss):
         """True if the cost of guessing says how much was learned: the loss has one term, and its data stay alike."""
         return (not self.called or self.is_known) and not self.has_growing_data
 
+    def is_cost(self, context: StepContext) -> bool:
+        """Return whether the loss is one function that cannot be negative, times a constant, maximised or not."""
+        return self.is_one_known_loss(context, may_be_maximised=True) and self.called <= NOT_NEGATIVE
+
     def is_one_known_loss(self, context: StepContext, *, may_be_maximised: bool = False) -> bool:
         """Return whether the loss is one known function of one network's output, times a constant, and is to fall.
 

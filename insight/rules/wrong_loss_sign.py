@@ -11,7 +11,7 @@ from ..context.step_context import StepContext
 from ..event_fields import number
 from ..indicators.bottomless_loss import BottomlessLoss
 from ..indicators.executable_checks import refuting_event
-from ..indicators.loss_anchor import EXACT, NOT_NEGATIVE, LossAnchor
+from ..indicators.loss_anchor import EXACT, LossAnchor
 from ..indicators.lowered_findings import withdrawn
 from ..indicators.policy_training import KlPenalty
 from ..indicators.tried_direction import maximises, tried_direction
@@ -56,8 +56,8 @@ _FALL, _NOISES, _FALLEN = 0.5, 4.0, 8
 #: Nats from the reference: a policy that far away has more reward (Gao et al. 2023, arXiv:2210.10760, figure 1), so a
 #: loss of a quarter of the spread is enough.
 _FAR, _FALL_FAR = 1.0, 0.25
-#: Records since the rate last rose; before, the rate may move the loss.
-_SETTLED = 12
+#: Records since the rate last rose, before which the rate may move the loss; records after which it is known of what.
+_SETTLED, _TOLD = 12, 3
 _LESS = (*(0.5 - 0.04 * step for step in range(10)), *(0.1,) * 14)
 _RISING = tuple(2.3 * 1.05**step + 0.01 * (-1) ** step for step in range(16))
 _CLIMBING: dict[str, float | Sequence[float | None]] = {
@@ -114,7 +114,7 @@ class _WrongLossSignState:
         # from one step on what was minimised is maximised
         Recording({"scalar/loss": (*(2.0,) * 12, -2.0, -2.2, -2.5)}, _MODEL),
         Recording(_CLIMBING, _MODEL),
-        Recording({"scalar/loss": (2.3, 2.4)}, _UPHILL, events=(_CALLED,)),
+        Recording({"scalar/loss": (2.3, 2.4, 2.5)}, _UPHILL, events=(_CALLED,)),
         Recording({"scalar/loss": -2.3}, _MODEL, events=(Event("accumulation", 0, data=_BACKWARDS),)),
         # tried on the gradient itself
         Recording({"scalar/loss": -2.3}, _MODEL, events=(_RAISED,)),
@@ -156,7 +156,7 @@ class _WrongLossSignState:
         # one of several terms is raised, as by a term that keeps a distribution wide
         Recording({"scalar/loss": 0.3}, _MODEL, events=(_RAISED_TERM,)),
         # an objective that is meant to be maximised, such as a return
-        Recording({"scalar/loss": (2.3, 2.4)}, _UPHILL),
+        Recording({"scalar/loss": (2.3, 2.4, 2.5)}, _UPHILL),
         # a term that is negative from the start, beside a loss that cannot be
         Recording(
             {"scalar/loss": (-0.1, -0.2, -0.4, -0.3)},
@@ -273,9 +273,12 @@ def check(context: StepContext, memory: _WrongLossSignState) -> Iterator[Finding
 
 
 def _maximising(context: StepContext, memory: _WrongLossSignState) -> Finding | None:
-    if not maximises(context) or not _is_a_cost(context, memory):
+    if not maximises(context) or not memory.anchor.is_cost(context):
         return None
-    if (loss := context.scalar("loss")) is None or loss < 0 or any(factor < 0 for factor in memory.anchor.factors):
+    factors = memory.anchor.factors  # of a function of the cost, such as a signal-to-noise ratio, there are more later
+    if memory.seen < (_SETTLED if factors else _TOLD):
+        return None
+    if (loss := context.scalar("loss")) is None or min(loss, *factors, 0) < 0:
         return None  # the negative of a cost, maximised
     called = ", ".join(sorted(memory.anchor.called))
     words = f"every group of the optimizer has maximize=True, and the loss is {called}"
@@ -295,14 +298,9 @@ def _negated(context: StepContext) -> Finding | None:
     return None
 
 
-def _is_a_cost(context: StepContext, memory: _WrongLossSignState) -> bool:
-    """Return whether the loss is one function that cannot be negative, times a constant."""
-    return memory.anchor.is_one_known_loss(context, may_be_maximised=True) and memory.anchor.called <= NOT_NEGATIVE
-
-
 def _negative(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
     factors = memory.anchor.factors
-    is_multiple = bool(factors) and max(factors) < 0 and _is_a_cost(context, memory) and not maximises(context)
+    is_multiple = bool(factors) and max(factors) < 0 and memory.anchor.is_cost(context) and not maximises(context)
     if memory.negative.update(loss < 0, context.step) < _LASTING or not is_multiple:
         return None
     words = f"backward() started from {loss:.4g}, {factors[-1]:.3g} times {', '.join(sorted(memory.anchor.called))}"
@@ -391,9 +389,7 @@ def _rising(context: StepContext, memory: _WrongLossSignState, loss: float) -> F
     if memory.anchor.has_growing_data or maximises(context):
         return None
     only_climbs = memory.first > 0 and memory.least > (1 - _NEVER_BELOW) * memory.first
-    if memory.anchor.self_made.is_self_made or not (
-        only_climbs or memory.anchor.is_one_known_loss(context, may_be_maximised=True)
-    ):
+    if memory.anchor.self_made.is_self_made or not (only_climbs or memory.anchor.is_one_known_loss(context)):
         return None
     words = f"the loss has risen from {values[0]:.4g} to {values[-1]:.4g} in {_WINDOW} records, in nearly every one"
     evidence = {

@@ -1,6 +1,7 @@
 """Does the output depend on every input, and on no other sample of the batch? Found by changing inputs of a copy."""
 
 from collections.abc import Iterator
+from typing import Any, Final
 
 import torch
 
@@ -19,6 +20,7 @@ _SAME = 1e-3
 _SAME_DIRECTION, _WIDE = 0.05, 8
 #: Samples below which mixing cannot be told from the rest.
 _FEWEST = 3
+_AXES_OF_STATES: Final = 3
 
 
 def inputs_are_used(probe: ModelProbe) -> Iterator[CheckResult]:
@@ -153,12 +155,15 @@ def _others(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def _batch_size(probe: ModelProbe) -> int | None:
-    """Return the length that the first axes of inputs and outputs share; that of outputs may come second."""
-    lengths = {tensor.shape[0] for tensor in probe.call.tensors().values() if tensor.dim()}
+    """Return the length that the first axes of inputs and outputs share; that of outputs may come second.
+
+    Of several, as where a recurrent network is given a state of each of its layers, it is that of the first input.
+    """
+    lengths = [tensor.shape[0] for tensor in probe.call.tensors().values() if tensor.dim()]
     for axis in range(2):
-        found = {output.shape[axis] for output in probe.base if output.dim() > 2 * axis} & lengths
+        found = {output.shape[axis] for output in probe.base if output.dim() > 2 * axis} & set(lengths)
         if found:
-            return found.pop() if len(found) == 1 else None
+            return found.pop() if len(found) == 1 else lengths[0] if lengths[0] in found else None
     return None
 
 
@@ -195,4 +200,11 @@ def _is_graph(probe: ModelProbe, samples: int) -> bool:
             return True
         if has_nodes and _are_ends_of_edges(tensor, samples):
             return True
-    return any(not isinstance(value, torch.Tensor | int | float | str | bool | None) for value in arguments)
+    return not all(isinstance(value, torch.Tensor | int | float | str | bool | None) or _is_state(value)
+                   for value in arguments)  # fmt: skip
+
+
+def _is_state(value: Any) -> bool:
+    """Return whether this is a state of recurrent layers, `(layers, samples, units)` or some of them in a tuple."""
+    is_some = isinstance(value, tuple) and bool(value) and all(isinstance(one, torch.Tensor) for one in value)
+    return is_some and all(one.dim() == _AXES_OF_STATES and one.is_floating_point() for one in value)

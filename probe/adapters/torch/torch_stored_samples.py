@@ -24,6 +24,8 @@ _MOST_SETS: Final = 16
 _CHANGED, _KEPT = 0.05, 0.1
 #: Values that a sample must have had: of ones among zeros, another sample may be written there in full.
 _DIFFERENT: Final = 8
+#: Types of NumPy's numbers that are looked at.
+_TYPES: Final = tuple(map(np.dtype, ("f2", "f4", "f8", "i2", "i4", "i8", "u1")))
 
 
 @dataclass(slots=True)
@@ -64,7 +66,7 @@ class StoredSamples:
 
 
 def _samples_of(data: Any) -> Iterator[_Held]:
-    """Yield samples of every array, or list of arrays, of real numbers that a data set keeps for as many samples."""
+    """Yield samples of every array, or list of arrays, of numbers that a data set keeps for as many samples."""
     for place, stored in _stored_in(data):
         count = len(stored)
         numbers = np.unique(np.linspace(0, count - 1, _SAMPLES).astype(int)).tolist() if count >= _SAMPLES else []
@@ -86,15 +88,16 @@ def _stored_in(data: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _view(stored: Any, number: int) -> Any:
-    """Return a sample as a tensor that shares its memory; None if it is none of enough real numbers on the host.
+    """Return a sample as a tensor that shares its memory; None if it is none of enough numbers on the host.
 
     Of a sample that is a tuple, as one with its label, the first part is looked at.
     """
     value = stored[number] if len(stored) > number else None
     value = value[0] if isinstance(value, tuple) and value else value
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.dtype.itemsize in (2, 4, 8):
+    if isinstance(value, np.ndarray) and value.dtype in _TYPES:
         value = torch.from_numpy(value) if value.flags.writeable and all(step >= 0 for step in value.strides) else None
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.is_cpu:
+    is_number = isinstance(value, torch.Tensor) and value.dtype is not torch.bool and not value.is_complex()
+    if not is_number or not isinstance(value, torch.Tensor) or not value.is_cpu:
         return None
     return value.detach() if value.layout is torch.strided and value.numel() >= _FEWEST else None
 

@@ -43,6 +43,9 @@ CASES = {
         lambda optimizer: schedules.MultiStepLR(optimizer, [3, 5]), 1, "warning",
     ),
     "milestones of batches": (lambda optimizer: schedules.MultiStepLR(optimizer, [60, 90]), 1, None),
+    "stepped for each of four micro-batches": (
+        lambda optimizer: schedules.CosineAnnealingLR(optimizer, 4 * STEPS), 1 / 4, "warning",
+    ),
     "part of another": (after_a_warm_up, EPOCH, None),
 }  # fmt: skip
 
@@ -61,7 +64,7 @@ def train(tmp_path, make, *, every, told=lambda losses: ()):
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
-            if (step + 1) % every == 0:
+            for _ in range(round(1 / every) if every < 1 else (step + 1) % every == 0):
                 schedule.step(*told(losses))
     findings = diagnose(store, monitor.run.id).findings
     return next((each.severity for each in findings if each.cause == "schedule_error"), None)

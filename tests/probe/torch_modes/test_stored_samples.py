@@ -11,6 +11,7 @@ class Marked(torch.utils.data.Dataset):
         self.cache, self.soft = torch.zeros(count, 4, 8), torch.rand(count, 32)
         self.marks = functional.one_hot(torch.randint(32, (count,)), 32).float()
         self.several = [torch.randn(4, 8) for _ in range(count)]
+        self.texts = torch.randint(1, 30, (count, 20))
         self.pairs = [(torch.randn(4, 8), number) for number in range(count)]
     def __len__(self):
         return len(self.inputs)
@@ -44,6 +45,7 @@ def _found(run_alike, change):
         ("x[:, :3] = 0.0", "Marked.inputs"),
         ("x = self.several[number]; x[1] = 2.0", "Marked.several"),
         ("x, _ = self.pairs[number]; x[1] = 2.0", "Marked.pairs"),
+        ("self.texts[number][torch.rand(20) < 0.2] = 0", "Marked.texts"),
     ],
 )
 def test_a_transform_that_writes_into_the_data_is_named(run_alike, change, name):

@@ -165,7 +165,10 @@ def _is_inverted(tree: ast.AST, name: str) -> bool:
 
     def is_below(node: ast.AST) -> bool:
         is_turned = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Sub | ast.Pow)
-        return is_turned and isinstance(node, ast.BinOp) and find(node, lambda one: is_name(one, name))
+        if not is_turned or not isinstance(node, ast.BinOp) or not find(node, lambda one: is_name(one, name)):
+            return False
+        is_scaled = is_name(node.left, name) and called(node.right) in _TOTALS | {"mean"}
+        return not (is_scaled and isinstance(node.op, ast.Div))  # as `weight / weight.mean()`
 
     return find(tree, is_below) or any(
         find(call, lambda one: is_name(one, name)) for call in calls_in(tree, "reciprocal", "flip")

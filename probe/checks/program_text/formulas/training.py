@@ -74,7 +74,8 @@ def _plateau(tree: ast.AST) -> Iterator[Found]:
         if mode not in ("'min'", "'max'") or not call.args:
             continue
         words = words_through(call.args[0], known)
-        is_cost, is_gain = bool(words & _COSTS), bool(words & _GAINS)
+        is_cost = bool(words & _COSTS) or any(word.endswith("loss") for word in words)
+        is_gain = bool(words & _GAINS)
         if is_cost != is_gain and is_cost == (mode == "'max'"):
             yield "formula", f"the schedule has mode={mode} and is given {ast.unparse(call.args[0])}", call.lineno
 
