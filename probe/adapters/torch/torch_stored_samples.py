@@ -16,7 +16,7 @@ from ...checks.check_result import CheckResult, broken, held
 CHECK: Final = "stored_samples_stay"
 _CLAIM = "the samples that a data set holds are not changed in place"
 #: Samples of a data set that are looked at, elements that they have at least, and that are copied of one data set.
-_SAMPLES, _FEWEST, _MOST = 64, 16, 1 << 18
+_SAMPLES, _FEWEST, _MOST = 64, 8, 1 << 18
 #: Data sets that are looked at.
 _MOST_SETS: Final = 16
 #: Share of the samples that must have changed, and share of a sample's values that must not have: a sample of which all

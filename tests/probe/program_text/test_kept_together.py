@@ -3,7 +3,24 @@
 import pytest
 from mindscope.probe.checks.program_text.contradictions import contradictions
 
+SOFT = (
+    "def soft(src, dst):\n    for p, t in zip(src.parameters(), dst.parameters()):\n"
+    "        t.mul_(1 - tau).add_(tau * p)\n"
+)
+TABLE = (
+    "class Table:\n    def fit(self, x):\n        self.v = {c: i for i, c in enumerate(dict.fromkeys(x))}\n"
+    "    def __call__(self, x):\n        "
+)
 PAIRS = {
+    "a slow copy": (f"{SOFT}soft(self.q_target, self.q)", f"{SOFT}soft(self.q, self.q_target)"),
+    "a numbering": (
+        f"{TABLE}self.fit(x)\n        return [self.v[c] for c in x]",
+        f"{TABLE}if self.v is None:\n            self.fit(x)\n        return [self.v[c] for c in x]",
+    ),
+    "an action": (
+        "logp = dist.log_prob(dist.sample())\nloss = -(logp * adv).mean()",
+        "a = dist.sample()\nlogp = dist.log_prob(a)\nloss = -(logp * adv).mean()",
+    ),
     "halves of pairs": (
         "def collate(batch):\n    src = sorted((s for s, _ in batch), key=len)\n    tgt = [t for _, t in batch]\n"
         "    return src, tgt",
@@ -66,6 +83,7 @@ def test_what_is_taken_apart_is_told_and_what_is_kept_is_not(name):
         # lengths for a table, a mask that a helper mirrors, words that are sorted alone
         "def collate(batch):\n    n = sorted(len(s) for s, _ in batch)\n    return [t for _, t in batch]",
         "def augment(image, mask):\n    image = hflip(image)\n    return image, turned(mask)",
+        "entropy = -dist.log_prob(dist.sample()).mean()\nloss = -(logp * adv).mean() - c * entropy",
         "def show(image, boxes):\n    return hflip(image)",
         "words = sorted(w for w, _ in counts)\nnumbers = [n for n in counts]",
         "sequence = torch.cat([x, x.flip(1)], dim=1)",

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final, TypeGuard
 
-from ..bindings import called
+from ..bindings import Function, called, parameters_of
 from ..expressions import assignments, calls_in, find, inner, is_difference, is_name, known_numbers, name_of, words_in
 from ..names import words_of
 from ..trees import walked
@@ -12,6 +12,8 @@ from .pattern import Found, Pattern
 
 #: Share of the other network from which on a slow copy is none (our choice; usual are 0.001 to 0.1).
 _MOST_TAKEN: Final = 0.9
+#: Words of networks that follow another one.
+_SLOW: Final = frozenset({"target", "targ", "tgt", "ema", "teacher", "slow", "momentum", "shadow", "average", "avg"})
 _DECAYS: Final = frozenset({"decay", "decays"})
 _COUNTS: Final = frozenset({"count", "counts", "freq", "freqs", "frequency", "frequencies", "bincount", "n"})
 _TOTALS: Final = frozenset({"sum", "total", "len", "n", "numel", "size"})
@@ -45,6 +47,37 @@ def _exchanged_decay(tree: ast.AST) -> Iterator[Found]:
         if name and words_of(name) & _DECAYS and isinstance(node, ast.expr | ast.stmt):
             words = f"{ast.unparse(node)} keeps 1 - {name} of the average, and takes {name} of what is new"
             yield "formula", words, node.lineno
+
+
+def _exchanged_networks(tree: ast.AST) -> Iterator[Found]:
+    """The slow copy is what a soft update writes to: `soft_update(critic, critic_target)` may write to the critic."""
+    written = {node.name: place for node in walked(tree) if isinstance(node, Function) and (place := _written_of(node))}
+    for call in calls_in(tree, *written):
+        parameters, own = written[called(call)]
+        is_method = parameters[:1] == ["self"] and isinstance(call.func, ast.Attribute)
+        given = dict(zip(parameters[is_method:], call.args, strict=False))
+        into, others = given.pop(own, None), [words_in(one) for one in given.values()]
+        if into is not None and not words_in(into) & _SLOW and any(words & _SLOW for words in others):
+            words = f"{ast.unparse(call)} writes to {ast.unparse(into)}, which is trained, and not to its slow copy"
+            yield "formula", words, call.lineno
+
+
+def _written_of(function: Function) -> tuple[list[str], str] | None:
+    """Return the parameters of a soft update, and the one to whose network it writes; None for other functions."""
+    for loop in walked(function):
+        slow = _slow_parameter(loop) if isinstance(loop, ast.For) else ""
+        if (
+            slow
+            and isinstance(loop, ast.For)
+            and isinstance(loop.iter, ast.Call)
+            and isinstance(loop.target, ast.Tuple)
+        ):
+            number = [name_of(one) for one in loop.target.elts].index(slow)
+            owner = loop.iter.args[number]
+            networks = [one.id for one in walked(owner) if isinstance(one, ast.Name)]
+            names = parameters_of(function)
+            return next(((names, name) for name in networks if name in names), None)
+    return None
 
 
 def _taken_decay(node: ast.AST) -> str:
@@ -176,4 +209,4 @@ def _is_inverted(tree: ast.AST, name: str) -> bool:
 
 
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_fast_copy, _exchanged_decay, _weights_of_counts)
+PATTERNS: Final[tuple[Pattern, ...]] = (_fast_copy, _exchanged_decay, _exchanged_networks, _weights_of_counts)

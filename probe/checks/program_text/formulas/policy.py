@@ -208,6 +208,30 @@ def _back_into_the_trained(tree: ast.AST) -> Iterator[Found]:
             yield "formula", words, call.lineno
 
 
+def _other_action(tree: ast.AST) -> Iterator[Found]:
+    """A policy gradient is of the actions that were taken (Williams 1992, equation 4), not of others drawn since."""
+    for call in calls_in(tree, "log_prob"):
+        given = call.args[0] if len(call.args) == 1 else None
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        is_drawn = isinstance(given, ast.Call) and next(calls_in(given, "sample"), None) is given
+        if owner is None or not is_drawn or given is None or ast.unparse(given) != f"{ast.unparse(owner)}.sample()":
+            continue
+        names = {name for name, value, _ in assignments(tree) if any(one is call for one in walked(value))}
+        if any(_is_rewarded(node, names, call) for node in walked(tree)):
+            words = f"{ast.unparse(call)} is the probability of an action that is drawn for it, and that nobody took"
+            yield "formula", words, call.lineno
+
+
+def _is_rewarded(node: ast.AST, names: set[str], call: ast.Call) -> bool:
+    """Return whether a product multiplies this log-probability by an advantage or return."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+        return False
+    held = [find(side, lambda one: one is call or (isinstance(one, ast.Name) and one.id in names))
+            for side in (node.left, node.right)]  # fmt: skip
+    gained = [bool(words_in(side) & _GAINS) for side in (node.left, node.right)]
+    return (held[0] and gained[1]) or (held[1] and gained[0])
+
+
 def _logarithm_as_scale(tree: ast.AST) -> Iterator[Found]:
     """A normal distribution is given its deviation, and not the logarithm of it."""
     for call in calls_in(tree, "Normal", "LogNormal", "Laplace"):
@@ -251,4 +275,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _temperature,
     _back_into_the_trained,
     _logarithm_as_scale,
+    _other_action,
 )

@@ -27,6 +27,8 @@ _MODELS: Final = frozenset({"model", "net", "network", "clf", "classifier", "reg
 _BEGIN_ANEW: Final = ("load_state_dict", "apply", "reset_parameters", "deepcopy", "copy_", "init_weights", "clone")
 #: Calls that give a name a number where it has none yet.
 _NEW: Final = ("setdefault",)
+#: Words of methods that prepare what they are given.
+_USES: Final = frozenset({"transform", "encode", "apply", "call", "convert", "prepare"})
 
 
 def _fitted_anew(tree: ast.AST) -> Iterator[Found]:
@@ -86,6 +88,28 @@ def _encoded_anew(tree: ast.AST) -> Iterator[Found]:
                     f"{ast.unparse(call)} numbers its names anew, and not as those of the training",
                     call.lineno,
                 )
+
+
+def _fitted_by_each_use(tree: ast.AST) -> Iterator[Found]:
+    """What encodes data does not fit itself to them: the test data would be numbered anew."""
+    for owner in (one for one in walked(tree) if isinstance(one, ast.ClassDef)):
+        methods = [one for one in owner.body if isinstance(one, Function)]
+        fits = {
+            one.name for one in methods if words_of(one.name) & {"fit"} and (_gives_numbers(one) or _makes_codes(one))
+        }
+        for method in (one for one in methods if words_of(one.name) & _USES and not words_of(one.name) & {"fit"}):
+            for statement in (one for one in method.body if isinstance(one, ast.Expr) and fits):
+                for call in calls_in(statement, *fits):
+                    words = (
+                        f"{owner.name}.{method.name} calls {ast.unparse(call.func)}: it numbers names anew at each use"
+                    )
+                    yield "shift", words, call.lineno
+
+
+def _makes_codes(function: Function) -> bool:
+    """Return whether a function numbers what it is given by a comprehension over `enumerate`."""
+    return any(isinstance(one, ast.DictComp) and next(calls_in(one.generators[0].iter, "enumerate"), None) is not None
+               for one in walked(function))  # fmt: skip
 
 
 def _folds_share_a_model(tree: ast.AST) -> Iterator[Found]:
@@ -186,4 +210,10 @@ def _gives_away(returned: ast.expr, name: str) -> bool:
 
 
 #: Every pattern of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_fitted_anew, _numbered_anew, _encoded_anew, _folds_share_a_model)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _fitted_anew,
+    _numbered_anew,
+    _encoded_anew,
+    _fitted_by_each_use,
+    _folds_share_a_model,
+)
