@@ -95,7 +95,7 @@ class Event:
             when they change
         `gradient_before_forward`: parameters, l2_norm
         `initial_checksum`: checksum, parameters (checksum by site)
-        `initial_weight`: mean, std, fan_in, shape of a weight before the first step
+        `initial_weight`: mean, std, min, max, fan_in, shape of a weight before the first step
         `landscape`: the fields of a surface of `insight.landscape`
         `learners`: see docs/scalars.md
         `loss_input`: loss, domain, columns, values, min, max, row_sum_min, row_sum_max, shapes, options, target_min and

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import prod, sqrt
 
-from ...storage import Finding, ParameterInfo, display_site
+from ...storage import Event, Finding, Json, ParameterInfo, display_site
 from ..context.model_index import ModelIndex
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
+from ..event_fields import as_number, number
 from ..indicators.executable_checks import refutation, refuted, refuting_event
 from ..indicators.lowered_findings import withdrawn
 from ..recording import Recording, chain
@@ -18,6 +19,9 @@ _LAYERS = ("one:Dense", "two:Dense", "three:Dense")
 
 #: Records with a gradient after which the parameter is reported, so that a second optimizer has stepped by then.
 _WAITED = 2
+#: Share of the range of a fresh weight that it fills at least, rounding beyond it, relative error of its deviation, and
+#: values from which on these tell. Our choice.
+_FILLED, _ROUNDING, _EVEN, _MANY = 0.97, 1e-5, 0.06, 128
 _CHECK = "reached_parameters_are_stepped"
 _UNHELD = "gradients reach 4 tensors of actor (0.weight, ...), no optimizer holds them, and none has moved"
 _REACHED = {f"{site}.weight gradient/l2_norm": (1.0,) * 4 for site in ("one", "two", "three")}
@@ -25,12 +29,17 @@ _REACHED = {f"{site}.weight gradient/l2_norm": (1.0,) * 4 for site in ("one", "t
 
 @dataclass(slots=True)
 class _ParameterNotInOptimizerState:
-    """The checked structure, the parameters outside, and how many records reached them; and what was reported."""
+    """The checked structure, the parameters outside, and how many records reached them; and what was reported.
+
+    Args:
+        drawn: By the weights of the first step, whether they are as a layer draws them when it is made.
+    """
 
     checked: ModelIndex | None = None
     outside: tuple[ParameterInfo, ...] = ()
     waited: int = 0
     reported: dict[str, Finding] = field(default_factory=dict)
+    drawn: dict[str, bool] = field(default_factory=dict)
 
 
 def _skip_window(lookahead: Lookahead, memory: _ParameterNotInOptimizerState) -> SkipWindow | None:
@@ -38,10 +47,18 @@ def _skip_window(lookahead: Lookahead, memory: _ParameterNotInOptimizerState) ->
     return lookahead.whole if is_done else None
 
 
+def _head(farthest: float) -> Recording:
+    """A head that is trained on two layers of 48 inputs whose weights go as far as this."""
+    data: dict[str, Json] = {"mean": 0.0, "std": 0.0834, "min": -farthest, "max": farthest, "fan_in": 48}
+    drawn = [Event("initial_weight", 0, f"{site}.weight", data=data | {"shape": [48, 48]}) for site in ("one", "two")]
+    left = [f"{site}.{name}" for site in ("one", "two") for name in ("weight", "bias")]
+    return Recording(_REACHED, chain(*_LAYERS, not_stepped=left), tuple(drawn))
+
+
 @rule(
     "parameter-not-in-optimizer",
     needs=("structure",),
-    triggers=(NEW_STRUCTURE, "gradient", "event/check"),
+    triggers=(NEW_STRUCTURE, "gradient", "event/check", "event/initial_weight"),
     phase=CONFIGURATION,
     skip_window=_skip_window,
     memory=_ParameterNotInOptimizerState,
@@ -50,6 +67,7 @@ def _skip_window(lookahead: Lookahead, memory: _ParameterNotInOptimizerState) ->
         Recording(_REACHED, chain(*_LAYERS, not_stepped=["two.weight"])),
         # a network beside the watched one
         Recording(structure=chain(*_LAYERS), events=(refuting_event(_CHECK, _UNHELD),)),
+        _head(0.144),
     ),
     silent_on=(
         Recording(structure=chain(*_LAYERS), events=(refuting_event(_CHECK, "", outcome="held"),)),
@@ -69,11 +87,11 @@ def check(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iterat
     """Report parameters that get gradients but belong to no watched optimizer.
 
     The rule fires after two records in which gradients reached the parameter and nothing moved it. If that is most of
-    the model, in whole layers, as in training a new head on fixed features, it is a question. Without a watched
-    optimizer there is
-    nothing to compare with; a parameter that shares its memory with a stepped one is stepped with it; and when an
-    optimizer takes the parameter later, the finding becomes a notice. `expected_frozen` in the run's configuration
-    declares what is left out on purpose. Make the optimizer after the whole model is built, and pass it all parameters.
+    the model, in whole layers, as in training a new head on fixed features, it is a question, unless these weights are
+    still as torch's layers draw them, even within 1 / sqrt(fan_in). Without a watched optimizer there is nothing to
+    compare with; a parameter that shares its memory with a stepped one is stepped with it; and when an optimizer takes
+    the parameter later, the finding becomes a notice. `expected_frozen` in the run's configuration declares what is
+    left out on purpose. Make the optimizer after the whole model is built, and pass it all parameters.
 
     Of networks and parameters beside the watched model, the probe follows the losses of steps 1 and 25 to what they
     reach: what no optimizer of the process holds, and nothing has moved in between, is reported.
@@ -92,7 +110,10 @@ def check(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iterat
             confidence=0.9,
         )
         yield replace(found, site=str(event.data.get("subject")))
+    memory.drawn |= {event.site: _is_as_drawn(event) for event in context.events("initial_weight")}
     if memory.checked is not model:
+        if memory.checked is not None:
+            memory.drawn.clear()  # what was trained until now is as it was drawn no more
         memory.checked, memory.waited, memory.outside = model, 0, _outside(model)
         yield from _taken(context, memory)
     if not memory.outside or memory.waited > _WAITED:
@@ -105,6 +126,16 @@ def check(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iterat
     if memory.waited == _WAITED:
         memory.waited += 1
         yield from _report(context, memory)
+
+
+def _is_as_drawn(event: Event) -> bool:
+    """Return whether a weight is even within 1 / sqrt(fan_in), as torch makes it; a trained one goes beyond that."""
+    shape = event.data.get("shape")
+    size = prod(as_number(one, 0.0) for one in shape) if isinstance(shape, list) else 0
+    bound = 1.0 / sqrt(max(number(event, "fan_in"), 1.0))
+    farthest = max(-number(event, "min"), number(event, "max"))
+    is_filled = _FILLED * bound <= farthest <= (1.0 + _ROUNDING) * bound
+    return size >= _MANY and is_filled and abs(number(event, "std") * sqrt(3.0) / bound - 1.0) <= _EVEN
 
 
 def _outside(model: ModelIndex) -> tuple[ParameterInfo, ...]:
@@ -156,6 +187,8 @@ def _report(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iter
     has_head = any(item.group is not None and len(item.shape) > 1 for item in model.parameters.values())
     has_head &= max(map(model.order, held), default=-1) >= max(map(model.order, left), default=-1)  # which comes last
     is_most = has_head and 2 * len(left) > len(layers) and not left & held  # a layer that is split is no old layer
+    known = [memory.drawn[item.site] for item in memory.outside if item.site in memory.drawn]
+    is_new = is_most and bool(known) and all(known)
     for site, items in list(model.gather(memory.outside).items())[: 1 if is_most else 8]:
         if site in memory.reported:
             continue
@@ -167,13 +200,15 @@ def _report(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iter
                 "values": sum(prod(item.shape) for item in items),
                 "values_of_the_model": total,
             },
-            severity="info" if is_most else "warning",
+            severity="info" if is_most and not is_new else "warning",
             first_step=max(context.step - _WAITED + 1, 0),
             explanation=f"no watched optimizer holds {len(items)} parameter{'s' * (len(items) > 1)} of "
             f"{display_site(site)}, although gradients reach them; they keep their values"
-            + ("; most of the model is left out, as in training a new head; is that meant?" * is_most),
+            + ("; most of the model is left out, as in training a new head" * is_most)
+            + ("; is that meant?" * (is_most and not is_new))
+            + (", and its weights are as the layers have drawn them: nothing was trained or loaded" * is_new),
             advice="make the optimizer after the whole model is built, and pass it all parameters; if another "
             f"optimizer steps them, watch that one too; to keep them fixed, declare expected_frozen: [{site!r}]",
-            confidence=0.5 if is_most else 0.95,
+            confidence=0.8 if is_new else 0.5 if is_most else 0.95,
         )
         yield memory.reported[site]

@@ -32,6 +32,8 @@ def initial_weights(step: Step, micro_step: int, device_results: DeviceResults) 
                 {
                     "mean": finite_or_none(row[1]),
                     "std": finite_or_none(row[2]),
+                    "min": finite_or_none(row[3]),
+                    "max": finite_or_none(row[4]),
                     "fan_in": int(np.prod(shape[1:])),
                     "shape": list(shape),
                 },
