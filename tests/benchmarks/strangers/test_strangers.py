@@ -27,7 +27,8 @@ def said(cause="", site="", severity="warning"):
 @pytest.mark.parametrize("case", CASES, ids=[case.title for case in CASES])
 def test_a_program_can_be_made(case):
     tree = ast.parse(case.text)
-    assert any(isinstance(node, ast.Call) and "backward" in ast.unparse(node.func) for node in ast.walk(tree))
+    calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    assert any(call.endswith((".backward", "autograd.grad")) for call in calls)
     original = StrangersCase(case.program).text
     assert (case.text == original) == (case.role == "healthy")
 
