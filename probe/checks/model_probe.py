@@ -316,7 +316,7 @@ class ModelProbe:
             answers = self._answer(call, with_gradients=has_graph)
             if all(bool(torch.isfinite(answer).all()) for answer in answers):
                 return answers if with_gradients else [answer.detach() for answer in answers]
-        raise NotFinite(answers)  # which would compare as equal to anything
+        raise NotFinite([answer.detach() for answer in answers])  # which would compare as equal to anything
 
     def _answer(self, call: ModelCall, *, with_gradients: bool = False, seed: int = 0) -> list[torch.Tensor]:
         began, began_own = time.perf_counter(), time.thread_time()
