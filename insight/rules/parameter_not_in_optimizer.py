@@ -47,12 +47,13 @@ def _skip_window(lookahead: Lookahead, memory: _ParameterNotInOptimizerState) ->
     return lookahead.whole if is_done else None
 
 
-def _head(farthest: float) -> Recording:
-    """A head that is trained on two layers of 48 inputs whose weights go as far as this."""
-    data: dict[str, Json] = {"mean": 0.0, "std": 0.0834, "min": -farthest, "max": farthest, "fan_in": 48}
-    drawn = [Event("initial_weight", 0, f"{site}.weight", data=data | {"shape": [48, 48]}) for site in ("one", "two")]
-    left = [f"{site}.{name}" for site in ("one", "two") for name in ("weight", "bias")]
-    return Recording(_REACHED, chain(*_LAYERS, not_stepped=left), tuple(drawn))
+_DRAWN: dict[str, Json] = {"mean": 0.0, "std": 0.0834, "min": -0.144, "max": 0.144, "fan_in": 48, "shape": [48, 48]}
+#: A head that is trained on two layers whose weights are as they were drawn.
+_HEAD = Recording(
+    _REACHED,
+    chain(*_LAYERS, not_stepped=[f"{site}.{name}" for site in ("one", "two") for name in ("weight", "bias")]),
+    tuple(Event("initial_weight", 0, f"{site}.weight", data=_DRAWN) for site in ("one", "two")),
+)
 
 
 @rule(
@@ -67,7 +68,7 @@ def _head(farthest: float) -> Recording:
         Recording(_REACHED, chain(*_LAYERS, not_stepped=["two.weight"])),
         # a network beside the watched one
         Recording(structure=chain(*_LAYERS), events=(refuting_event(_CHECK, _UNHELD),)),
-        _head(0.144),
+        _HEAD,
     ),
     silent_on=(
         Recording(structure=chain(*_LAYERS), events=(refuting_event(_CHECK, "", outcome="held"),)),
@@ -189,6 +190,7 @@ def _report(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iter
     is_most = has_head and 2 * len(left) > len(layers) and not left & held  # a layer that is split is no old layer
     known = [memory.drawn[item.site] for item in memory.outside if item.site in memory.drawn]
     is_new = is_most and bool(known) and all(known)
+    is_question = is_most and not is_new
     for site, items in list(model.gather(memory.outside).items())[: 1 if is_most else 8]:
         if site in memory.reported:
             continue
@@ -200,12 +202,12 @@ def _report(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iter
                 "values": sum(prod(item.shape) for item in items),
                 "values_of_the_model": total,
             },
-            severity="info" if is_most and not is_new else "warning",
+            severity="info" if is_question else "warning",
             first_step=max(context.step - _WAITED + 1, 0),
             explanation=f"no watched optimizer holds {len(items)} parameter{'s' * (len(items) > 1)} of "
             f"{display_site(site)}, although gradients reach them; they keep their values"
             + ("; most of the model is left out, as in training a new head" * is_most)
-            + ("; is that meant?" * (is_most and not is_new))
+            + ("; is that meant?" * is_question)
             + (", and its weights are as the layers have drawn them: nothing was trained or loaded" * is_new),
             advice="make the optimizer after the whole model is built, and pass it all parameters; if another "
             f"optimizer steps them, watch that one too; to keep them fixed, declare expected_frozen: [{site!r}]",

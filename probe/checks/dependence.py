@@ -200,11 +200,15 @@ def _is_graph(probe: ModelProbe, samples: int) -> bool:
             return True
         if has_nodes and _are_ends_of_edges(tensor, samples):
             return True
-    return not all(isinstance(value, torch.Tensor | int | float | str | bool | None) or _is_state(value)
-                   for value in arguments)  # fmt: skip
+    return not all(map(_names_no_edges, arguments))
 
 
-def _is_state(value: Any) -> bool:
-    """Return whether this is a state of recurrent layers, `(layers, samples, units)` or some of them in a tuple."""
+def _names_no_edges(value: Any) -> bool:
+    """Return whether an argument is one tensor or plain value, or states of recurrent layers in a tuple.
+
+    A state is `(layers, samples, units)`; any other object may hold edges.
+    """
+    if isinstance(value, torch.Tensor | int | float | str | bool | None):
+        return True
     is_some = isinstance(value, tuple) and bool(value) and all(isinstance(one, torch.Tensor) for one in value)
     return is_some and all(one.dim() == _AXES_OF_STATES and one.is_floating_point() for one in value)

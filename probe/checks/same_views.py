@@ -157,12 +157,13 @@ def _sides(root: Any, first: Iterable[Any], second: Iterable[Any]) -> dict[Any, 
 
 def _compares(node: Any, sides: Mapping[Any, int], outputs: Sequence[torch.Tensor]) -> bool:
     """Return whether the node sets one answer against the other, row by row, or against the other's values alone."""
+    if not node.name().startswith((*_COMPARING, *_PRODUCTS)):
+        return False
     given = list(node.next_functions)[:2]
     found = [0 if each is None else sides.get(each, 0) for each, _ in given]
     if node.name().startswith(_PRODUCTS):
-        return all(found) and found[0] | found[1] == _FIRST | _SECOND and _is_of_all_pairs(given, len(outputs[0]))
-    if not node.name().startswith(_COMPARING):
-        return False
+        is_of_both = all(found) and found[0] | found[1] == _FIRST | _SECOND
+        return is_of_both and outputs[0].dim() > 0 and _is_of_all_pairs(given, len(outputs[0]))
     if sorted(found) == [_FIRST, _SECOND]:
         shapes = [tuple(each._input_metadata[at].shape) for each, at in given]
         return shapes[0] == shapes[1] and len(shapes[0]) > 1

@@ -143,7 +143,7 @@ def _sees_later(probe: ModelProbe, name: str, tensor: torch.Tensor) -> CheckResu
     outputs = [at for at, output in enumerate(probe.base) if by_position(output, batch, length) is not None]
     if not outputs:
         return undecided(CAUSAL, _CAUSAL, f"no output has the {length} positions of {name}", subject=name)
-    sees_its_own, is_whole = False, True
+    sees_its_own, lost = False, ""
     for position in sorted({length - 1, length // 2, 1}):
         changed = tensor.clone()
         changed[:, position] = tensor.roll(1, 0)[:, position] if batch > 1 else tensor.roll(1, 1)[:, position]
@@ -154,7 +154,7 @@ def _sees_later(probe: ModelProbe, name: str, tensor: torch.Tensor) -> CheckResu
         try:
             moves = probe.moves(probe.answers({name: changed}))
         except NotFinite as reason:  # where it is finite, a move is one all the same
-            is_whole, moves = False, [move.nan_to_num(0.0, 0.0) for move in probe.moves(reason.outputs)]
+            lost, moves = str(reason), [move.nan_to_num(0.0, 0.0) for move in probe.moves(reason.outputs)]
         except NotAnswered as reason:
             return undecided(CAUSAL, _CAUSAL, str(reason), subject=name)
         for at in outputs:
@@ -173,8 +173,8 @@ def _sees_later(probe: ModelProbe, name: str, tensor: torch.Tensor) -> CheckResu
                     difference=float(rows[felt[0]]),
                     positions=length,
                 ).at(beginning_of(probe, {name: changed}, positions_before(batch, length, position)))
-    if not is_whole:
-        return undecided(CAUSAL, _CAUSAL, str(NotFinite([])), subject=name)
+    if lost:
+        return undecided(CAUSAL, _CAUSAL, lost, subject=name)
     return held(CAUSAL, _CAUSAL, subject=name, positions=length, sees_its_own=sees_its_own)
 
 

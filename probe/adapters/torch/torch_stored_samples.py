@@ -96,8 +96,7 @@ def _view(stored: Any, number: int) -> Any:
     value = value[0] if isinstance(value, tuple) and value else value
     if isinstance(value, np.ndarray) and value.dtype in _TYPES:
         value = torch.from_numpy(value) if value.flags.writeable and all(step >= 0 for step in value.strides) else None
-    is_number = isinstance(value, torch.Tensor) and value.dtype is not torch.bool and not value.is_complex()
-    if not is_number or not isinstance(value, torch.Tensor) or not value.is_cpu:
+    if not isinstance(value, torch.Tensor) or value.dtype is torch.bool or value.is_complex() or not value.is_cpu:
         return None
     return value.detach() if value.layout is torch.strided and value.numel() >= _FEWEST else None
 

@@ -1,7 +1,7 @@
 """Small questions about expressions: what they name, what they call, and with which sign a part enters."""
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from .bindings import called, pairs_of
@@ -100,6 +100,13 @@ def assignments(tree: ast.AST) -> Iterator[tuple[str, ast.expr, int]]:
                 yield name_of(target), value, node.lineno
 
 
+def rest_of_one(node: ast.AST | None) -> ast.expr | None:
+    """Return `x` of `1 - x`; None for anything else."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Sub):
+        return None
+    return node.right if ast.unparse(node.left) in ("1", "1.0") else None
+
+
 def blocks_in(tree: ast.AST) -> Iterator[list[ast.stmt]]:
     """Yield the bodies of files, functions, classes, loops and branches."""
     for node in walked(tree):
@@ -128,29 +135,6 @@ def name_of(node: ast.AST | None) -> str:
 def is_name(node: ast.AST, name: str) -> bool:
     """Return whether an expression is this name."""
     return isinstance(node, ast.Name) and node.id == name
-
-
-def known_numbers(tree: ast.AST) -> Mapping[str, float]:
-    """Return the numbers that names are given once, as values or as defaults; a name with several has none."""
-    found: dict[str, set[float]] = {}
-    given = [(name, value) for name, value, _ in assignments(tree)]
-    for node in walked(tree):
-        if isinstance(node, ast.FunctionDef):
-            names = [one.arg for one in node.args.args][-len(node.args.defaults) :] if node.args.defaults else []
-            given += list(zip(names, node.args.defaults, strict=False))
-    for name, value in given:
-        is_number = isinstance(value, ast.Constant) and isinstance(value.value, float)
-        if is_number and isinstance(value, ast.Constant) and isinstance(value.value, float):
-            found.setdefault(name, set()).add(value.value)
-        elif not is_name(value, name):
-            found.setdefault(name, set()).add(float("nan"))
-    return {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
-
-
-def words_through(node: ast.expr, known: Mapping[str, ast.expr]) -> set[str]:
-    """Return the words of an expression, and of what its names were given."""
-    names = {one.id for one in walked(node) if isinstance(one, ast.Name)}
-    return words_in(node).union(*(words_in(known[name]) for name in names if name in known))
 
 
 def _number(node: ast.expr) -> float | None:

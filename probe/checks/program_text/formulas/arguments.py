@@ -6,7 +6,8 @@ from itertools import combinations
 from typing import Final
 
 from ..bindings import Function, called
-from ..expressions import assignments, inner, words_in
+from ..expressions import inner, words_in
+from ..known_values import values_of_names
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -90,10 +91,7 @@ def _side_of(
 
 def _known_in(scope: ast.AST) -> dict[str, ast.expr]:
     """Return what each name of a scope is given, of names that are given one value only."""
-    values: dict[str, list[ast.expr]] = {}
-    for name, value, _ in assignments(scope):
-        values.setdefault(name, []).append(value)
-    return {name: given[0] for name, given in values.items() if len(given) == 1}
+    return {name: given[0] for name, given in values_of_names(scope).items() if len(given) == 1}
 
 
 def _other_way(call: ast.Call, one: ast.expr, two: ast.expr) -> str:

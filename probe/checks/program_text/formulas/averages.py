@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Final, TypeGuard
 
 from ..bindings import Function, called, parameters_of
-from ..expressions import assignments, calls_in, find, inner, is_difference, is_name, known_numbers, name_of, words_in
+from ..expressions import assignments, calls_in, find, inner, is_difference, is_name, name_of, rest_of_one, words_in
+from ..known_values import known_numbers
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -166,8 +167,7 @@ def _share_in(node: ast.expr, slow: str) -> str:
 
 def _rest_of(node: ast.expr) -> str:
     """Return the name `x` of `1 - x`."""
-    is_rest = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and isinstance(node.left, ast.Constant)
-    return name_of(node.right) if is_rest and isinstance(node, ast.BinOp) and ast.unparse(node.left) in "1.0" else ""
+    return name_of(rest_of_one(node))
 
 
 def _weights_of_counts(tree: ast.AST) -> Iterator[Found]:

@@ -14,6 +14,7 @@ from ..expressions import (
     is_difference,
     name_of,
     operand,
+    rest_of_one,
     terms,
     words_in,
 )
@@ -139,7 +140,9 @@ def _ancestral(tree: ast.AST) -> Iterator[Found]:
             continue
         taken = node.left.right if isinstance(node.left, ast.BinOp) else node.left
         is_step = any(
-            isinstance(one, ast.BinOp) and isinstance(one.op, ast.Div) and _rest_of(_rooted(one.right), known)
+            isinstance(one, ast.BinOp)
+            and isinstance(one.op, ast.Div)
+            and _is_cumulative(rest_of_one(_rooted(one.right)), known)
             for one in walked(taken)
         )
         if is_step and _is_cumulative(_rooted(node.right), known):
@@ -155,12 +158,6 @@ def _rooted(node: ast.expr) -> ast.expr | None:
         return None if given is None else inner(given)
     is_root = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and ast.unparse(node.right) == "0.5"
     return inner(node.left) if is_root and isinstance(node, ast.BinOp) else None
-
-
-def _rest_of(node: ast.expr | None, known: Mapping[str, ast.expr]) -> bool:
-    """Return whether an expression is 1 less a cumulative product."""
-    is_rest = isinstance(node, ast.BinOp) and is_difference(node) and ast.unparse(node.left) in ("1", "1.0")
-    return is_rest and isinstance(node, ast.BinOp) and _is_cumulative(node.right, known)
 
 
 def _is_cumulative(node: ast.expr | None, known: Mapping[str, ast.expr]) -> bool:
@@ -180,12 +177,8 @@ def _weight(node: ast.expr, known: Mapping[str, ast.expr]) -> tuple[str, bool] |
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
         return None
     factor = inner(_Resolved(known).visit(copy.deepcopy(inner(node.left))))
-    if isinstance(factor, ast.Call) and called(factor) == "sqrt":
-        given = operand(factor)
-        return None if given is None else (ast.unparse(inner(given)), True)
-    is_root = isinstance(factor, ast.BinOp) and isinstance(factor.op, ast.Pow) and ast.unparse(factor.right) == "0.5"
-    inside = factor.left if is_root and isinstance(factor, ast.BinOp) else factor
-    return ast.unparse(inner(inside)), is_root
+    root = _rooted(factor)
+    return ast.unparse(factor if root is None else root), root is not None
 
 
 class _Resolved(ast.NodeTransformer):

@@ -48,7 +48,7 @@ def _half_of(node: ast.expr) -> str:
 def _order_not_restored(tree: ast.AST) -> Iterator[Found]:
     """Rows that were sorted by length to be packed are brought back into their order."""
     for function in functions_in(tree):
-        orders = {name for name, value in _orders(function)}
+        orders = set(_orders(function))
         stored = {id(one) for one in walked(function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
         for call in calls_in(function, "pack_padded_sequence"):
             inside = {id(one) for one in walked(call)}
@@ -59,16 +59,16 @@ def _order_not_restored(tree: ast.AST) -> Iterator[Found]:
                     yield "formula", words, call.lineno
 
 
-def _orders(function: Function) -> Iterator[tuple[str, ast.expr]]:
+def _orders(function: Function) -> Iterator[str]:
     """Yield the names that are given the order of a sort."""
     for node in walked(function):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
             continue
         target = node.targets[0]
         if called(node.value) == "sort" and isinstance(target, ast.Tuple) and len(target.elts) == 2:
-            yield name_of(target.elts[1]), node.value
+            yield name_of(target.elts[1])
         elif called(node.value) == "argsort" and isinstance(target, ast.Name):
-            yield target.id, node.value
+            yield target.id
 
 
 def _mirrored_without_places(tree: ast.AST) -> Iterator[Found]:
@@ -148,16 +148,20 @@ def _ignored_end(tree: ast.AST) -> Iterator[Found]:
 def _edges_in_reverse(tree: ast.AST) -> Iterator[Found]:
     """The other direction of edges `(2, n)` has both ends exchanged: `edges.flip(0)`."""
     for call in calls_in(tree, "cat", "hstack"):
-        given = call.args[0].elts if call.args and isinstance(call.args[0], ast.List | ast.Tuple) else []
         axis = next((ast.unparse(one.value) for one in call.keywords if one.arg in ("dim", "axis")), "")
         axis = axis or (ast.unparse(call.args[1]) if len(call.args) > 1 else "")
-        names = [one for one in given if isinstance(one, ast.Name) and words_of(one.id) & _EDGES]
+        names = {name for one in _joined(call) if (name := name_of(one)) and words_of(name) & _EDGES}
         for turned in calls_in(call, "flip"):
             owner = turned.func.value if isinstance(turned.func, ast.Attribute) else None
             along = [ast.unparse(one).strip("[](),") for one in turned.args]
-            if axis in ("1", "-1") and along == [axis] and name_of(owner) in {one.id for one in names}:
+            if axis in ("1", "-1") and along == [axis] and name_of(owner) in names:
                 words = f"{ast.unparse(call)} adds the same edges in another order, and not their other direction"
                 yield "formula", words, call.lineno
+
+
+def _joined(call: ast.Call) -> list[ast.expr]:
+    """Return what a call joins, `a, b` of `torch.cat([a, b])`."""
+    return call.args[0].elts if call.args and isinstance(call.args[0], ast.List | ast.Tuple) else []
 
 
 def _scaled_by_the_future(tree: ast.AST) -> Iterator[Found]:
@@ -169,8 +173,7 @@ def _scaled_by_the_future(tree: ast.AST) -> Iterator[Found]:
         if len(names) != 2 or not all(words_of(name) & _STATISTICS for name in names):
             continue
         for call in calls_in(node.value, "cat", "concatenate", "hstack"):
-            given = call.args[0].elts if call.args and isinstance(call.args[0], ast.List | ast.Tuple) else []
-            parts = [name_of(one) for one in given]
+            parts = [name_of(one) for one in _joined(call)]
             if len(parts) == 2 and words_of(parts[1]) & _FUTURES and not words_of(parts[0]) & _FUTURES:
                 words = f"{ast.unparse(node)} takes what is to be forecast into the scale of the input"
                 yield "formula", words, node.lineno

@@ -17,8 +17,8 @@ from ..expressions import (
     operand,
     terms,
     words_in,
-    words_through,
 )
+from ..known_values import words_through
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import called
-from ..expressions import calls_in, find, known_numbers, name_of, operand, words_in
+from ..expressions import calls_in, find, name_of, operand, rest_of_one, words_in
+from ..known_values import known_numbers
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -80,7 +81,7 @@ def _zero_times_infinity(tree: ast.AST) -> Iterator[Found]:
 def _is_of_zeros(node: ast.expr) -> bool:
     """Return whether a factor is a mask as numbers, `mask.float()`, or what is left of one, `1 - mask`."""
     is_number = isinstance(node, ast.Call) and called(node) in ("float", "to", "type", "astype", "double", "half")
-    is_rest = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and ast.unparse(node.left) in ("1", "1.0")
+    is_rest = rest_of_one(node) is not None
     is_mask = bool(words_in(node) & _MASKS)
     return (is_number or is_rest) and is_mask and next(calls_in(node, "ones", "full", "ones_like"), None) is None
 

@@ -1,12 +1,13 @@
 """Which of the networks of a training is kept: the best one so far, by a measure that can beat where it begins."""
 
 import ast
-from collections.abc import Iterator, Mapping
-from math import inf, nan
+from collections.abc import Container, Iterator
+from math import inf, isnan, nan
 from typing import Final
 
 from ..bindings import called
 from ..expressions import assignments, name_of
+from ..known_values import values_of_names
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -21,19 +22,14 @@ def _never_better(tree: ast.AST) -> Iterator[Found]:
     Told is a loss or an error that must be below 0, or a value that must be above infinity or below minus infinity:
     nothing is ever kept, and what is used at the end is what stood there at first.
     """
-    begun: dict[str, set[float]] = {}
-    given: dict[str, set[str]] = {}
-    for name, value, _ in assignments(tree):
-        if words_of(name) & _BEST:
-            begun.setdefault(name, set()).add(_number(value))
-            given.setdefault(name, set()).add(ast.unparse(value))
+    given = {name: values for name, values in values_of_names(tree).items() if words_of(name) & _BEST}
     for branch in (one for one in walked(tree) if isinstance(one, ast.If)):
-        found = _kept_by(branch, begun)
+        found = _kept_by(branch, given)
         if found is None:
             continue
         name, value, is_below = found
-        first = {number for number in begun[name] if number == number}
-        others = given[name] - {ast.unparse(value)}
+        first = {number for one in given[name] if not isnan(number := _number(one))}
+        others = {ast.unparse(one) for one in given[name]} - {ast.unparse(value)}
         if len(first) != 1 or len(others) != 1:
             continue
         start = first.pop()
@@ -43,7 +39,7 @@ def _never_better(tree: ast.AST) -> Iterator[Found]:
             yield "formula", words, branch.lineno
 
 
-def _kept_by(branch: ast.If, begun: Mapping[str, object]) -> tuple[str, ast.expr, bool] | None:
+def _kept_by(branch: ast.If, names: Container[str]) -> tuple[str, ast.expr, bool] | None:
     """Return the name, the value and whether it is to be lower, of `if value < name: name = value`."""
     test = branch.test
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
@@ -54,7 +50,7 @@ def _kept_by(branch: ast.If, begun: Mapping[str, object]) -> tuple[str, ast.expr
     is_below = isinstance(sign, ast.Lt | ast.LtE)
     for name, value, lower in ((name_of(right), left, is_below), (name_of(left), right, not is_below)):
         body = [pair for statement in branch.body for pair in assignments(statement)]
-        if name in begun and any(one == name and ast.dump(new) == ast.dump(value) for one, new, _ in body):
+        if name in names and any(one == name and ast.dump(new) == ast.dump(value) for one, new, _ in body):
             return name, value, lower
     return None
 

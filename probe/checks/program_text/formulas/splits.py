@@ -6,6 +6,7 @@ from typing import Final
 
 from ..bindings import Function, called, names_given, parameters_of
 from ..expressions import assignments, calls_in, name_of, words_in
+from ..known_values import values_of_names
 from ..names import EVALUATION, TRAINING, words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -68,9 +69,7 @@ def _numbered_anew(tree: ast.AST) -> Iterator[Found]:
 def _encoded_anew(tree: ast.AST) -> Iterator[Found]:
     """Both splits are encoded by one numbering: `encode(test, numbers_of(test))` gives a name another number."""
     makers = {node.name for node in walked(tree) if isinstance(node, Function) and _gives_numbers(node)}
-    known: dict[str, list[ast.expr]] = {}
-    for name, value, _ in assignments(tree):
-        known.setdefault(name, []).append(value)
+    known = values_of_names(tree)
     calls: dict[str, list[tuple[ast.Call, str, set[str]]]] = {}
     for call in (one for one in walked(tree) if isinstance(one, ast.Call) and len(one.args) > 1):
         split = _split_of(call.args[0])

@@ -5,15 +5,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import Function, called, functions_in
-from ..expressions import (
-    assignments,
-    calls_in,
-    inner,
-    is_name,
-    terms,
-    words_in,
-    words_through,
-)
+from ..expressions import assignments, calls_in, inner, is_name, terms, words_in
+from ..known_values import values_of_names, words_through
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -84,9 +77,7 @@ def _agreement(tree: ast.AST) -> Iterator[Found]:
     """A loss falls as the overlap with its target grows (Milletari et al. 2016, arXiv:1606.04797, section 3)."""
     makers = {one.name for one in walked(tree) if isinstance(one, Function) and _returns_overlap(one)}
     for function in functions_in(tree):
-        known: dict[str, list[ast.expr]] = {}
-        for name, value, _ in assignments(function):
-            known.setdefault(name, []).append(value)
+        known = values_of_names(function)
         overlaps = {name for name, values in known.items() if all(_is_overlap(one, makers, name) for one in values)}
         for value, name, line in _losses(function):
             for term, sign in terms(value):

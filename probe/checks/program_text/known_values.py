@@ -1,0 +1,38 @@
+"""What the names of a program are given: all values of each, the numbers among them, and the words behind a name."""
+
+import ast
+from collections.abc import Mapping
+
+from .expressions import assignments, is_name, words_in
+from .trees import walked
+
+
+def values_of_names(tree: ast.AST) -> dict[str, list[ast.expr]]:
+    """Return by name, or last name of an attribute, all values that it is given."""
+    found: dict[str, list[ast.expr]] = {}
+    for name, value, _ in assignments(tree):
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def known_numbers(tree: ast.AST) -> Mapping[str, float]:
+    """Return the numbers that names are given once, as values or as defaults; a name with several has none."""
+    found: dict[str, set[float]] = {}
+    given = [(name, value) for name, value, _ in assignments(tree)]
+    for node in walked(tree):
+        if isinstance(node, ast.FunctionDef):
+            names = [one.arg for one in node.args.args][-len(node.args.defaults) :] if node.args.defaults else []
+            given += list(zip(names, node.args.defaults, strict=False))
+    for name, value in given:
+        is_number = isinstance(value, ast.Constant) and isinstance(value.value, float)
+        if is_number and isinstance(value, ast.Constant) and isinstance(value.value, float):
+            found.setdefault(name, set()).add(value.value)
+        elif not is_name(value, name):
+            found.setdefault(name, set()).add(float("nan"))
+    return {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
+
+
+def words_through(node: ast.expr, known: Mapping[str, ast.expr]) -> set[str]:
+    """Return the words of an expression, and of what its names were given."""
+    names = {one.id for one in walked(node) if isinstance(one, ast.Name)}
+    return words_in(node).union(*(words_in(known[name]) for name in names if name in known))
