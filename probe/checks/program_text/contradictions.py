@@ -16,15 +16,25 @@ from .formulas import (
     averages,
     data,
     derivatives,
+    distances,
     generative,
+    groups,
+    likelihoods,
+    measures,
+    mixing,
     network,
+    overlaps,
     pairs,
     passes,
     policy,
+    positions,
     quantiles,
     recognition,
+    replay,
+    sampling,
     scores,
     selection,
+    snapshots,
     splits,
     survival,
     training,
@@ -46,7 +56,8 @@ _CLAIMS: Final[Mapping[str, tuple[Sort, str]]] = {
 _MOST_TOLD: Final = 3
 _FIELDS: Final = (
     aliases, policy, generative, network, training, averages, derivatives, survival, recognition, data, arguments,
-    passes, scores, splits, quantiles, selection, pairs,
+    passes, scores, splits, quantiles, selection, pairs, snapshots, overlaps, likelihoods, measures, positions,
+    sampling, mixing, distances, groups, replay,
 )  # fmt: skip
 _PATTERNS: Final = tuple(pattern for field in _FIELDS for pattern in field.PATTERNS)
 

@@ -208,5 +208,22 @@ def _is_inverted(tree: ast.AST, name: str) -> bool:
     )
 
 
+def _statistics_of_an_average(tree: ast.AST) -> Iterator[Found]:
+    """Averaged weights need batch statistics of their own (Izmailov et al. 2018, arXiv:1803.05407, section 3.2)."""
+    names = {name_of(one) for one in walked(tree) if isinstance(one, ast.Name | ast.Attribute)}
+    if "update_bn" in names or not any("BatchNorm" in name for name in names):
+        return
+    for call in calls_in(tree, "AveragedModel"):
+        if not any(one.arg in ("avg_fn", "multi_avg_fn", "use_buffers", None) for one in call.keywords):
+            words = f"{ast.unparse(call)} averages weights, and nothing computes batch statistics for them: update_bn"
+            yield "formula", words, call.lineno
+
+
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_fast_copy, _exchanged_decay, _exchanged_networks, _weights_of_counts)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _fast_copy,
+    _exchanged_decay,
+    _exchanged_networks,
+    _weights_of_counts,
+    _statistics_of_an_average,
+)

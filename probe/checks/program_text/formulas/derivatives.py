@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import LOOPS, Function, called, functions_in, names_given, pairs_of
-from ..expressions import assignments, calls_in, is_name
+from ..expressions import assignments, calls_in, is_name, name_of
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -21,6 +21,8 @@ _GRADIENTS: Final = ("grad", "gradient", "derivative", "gradients")
 _REVERSALS: Final = frozenset({"reverse", "reversal", "reversed", "rev", "grl", "revgrad"})
 #: Calls by which a layer reverses what it is given, and no gradient.
 _TURNS: Final = ("flip", "flipud", "fliplr", "roll", "index_select", "gather")
+#: The derivative of an energy, `dHdq` or `dH_dp`.
+_OF_ENERGY: Final = re.compile(r"^d?(?:h|ham|energy)_?d_?(?P<by>[qpx])$")
 _TIMES: Final = frozenset({"t", "time", "t0", "tau"})
 
 
@@ -140,5 +142,26 @@ def _number(node: ast.expr) -> int | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, int) else None
 
 
+def _turned_flow(tree: ast.AST) -> Iterator[Found]:
+    """Places change by dH/dp, and momenta by -dH/dq (Greydanus et al. 2019, arXiv:1906.01563, equation 2)."""
+    for call in calls_in(tree, "cat", "stack", "concat", "concatenate", "hstack"):
+        parts = call.args[0].elts if call.args and isinstance(call.args[0], ast.List | ast.Tuple) else []
+        sides = [(_by_what(part), is_minus) for part, is_minus in map(_sign, parts)]
+        if len(sides) == 2 and {by for by, _ in sides} == {"q", "p"} and sides != [("p", False), ("q", True)]:
+            words = f"{ast.unparse(call)} is no flow of a Hamiltonian: that is (dH/dp, -dH/dq)"
+            yield "formula", words, call.lineno
+
+
+def _sign(node: ast.expr) -> tuple[ast.expr, bool]:
+    is_minus = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+    return (node.operand, True) if is_minus and isinstance(node, ast.UnaryOp) else (node, False)
+
+
+def _by_what(node: ast.expr) -> str:
+    """Return `q` or `p` for the derivative of an energy by it, as its name tells; empty of others."""
+    found = _OF_ENERGY.match(name_of(node).lower())
+    return "" if found is None else "q" if found["by"] in "qx" else "p"
+
+
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_other_variable, _first_for_second, _standing_time, _unreversed)
+PATTERNS: Final[tuple[Pattern, ...]] = (_other_variable, _first_for_second, _standing_time, _unreversed, _turned_flow)

@@ -30,6 +30,8 @@ _FAKE: Final = frozenset({"fake", "fakes", "generated", "gen"})
 _REAL: Final = frozenset({"real", "reals", "true"})
 #: Assignments that are followed from a cumulative product on, and a word of a program's text.
 _HOPS: Final = 3
+#: Arguments of a norm that has its order and its axes.
+_WITH_AXIS: Final = 2
 _NAME: Final = re.compile(r"\w+")
 
 
@@ -241,6 +243,25 @@ def _is_criterion(call: ast.Call) -> bool:
     return any(part in name for part in ("bce", "binary_cross", "criterion", "mse", "loss"))
 
 
+def _penalty_of_the_batch(tree: ast.AST) -> Iterator[Found]:
+    """A gradient penalty is of each sample's norm (Gulrajani et al. 2017, arXiv:1704.00028, equation 3)."""
+    for node in walked(tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Sub) or not isinstance(node.left, ast.Call):
+            continue
+        call = node.left
+        is_norm = called(call) in ("norm", "vector_norm") and ast.unparse(node.right) in ("1", "1.0")
+        given = len(call.args) - (operand(call) in call.args)
+        names_axis = any(one.arg in ("dim", "axis") for one in call.keywords)
+        if (
+            is_norm
+            and given < _WITH_AXIS
+            and not names_axis
+            and words_in(operand(call)) & {"grad", "grads", "gradient", "gradients", "g"}
+        ):
+            words = f"{ast.unparse(node)} is of one norm over the whole batch, and not of each sample's"
+            yield "formula", words, node.lineno
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _deviation,
@@ -249,4 +270,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _hinge,
     _noising,
     _ancestral,
+    _penalty_of_the_batch,
 )

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ..bindings import Function
+from ..bindings import Function, called
 from ..expressions import (
     DIGITS,
     assignments,
@@ -15,6 +15,7 @@ from ..expressions import (
     is_difference,
     name_of,
     operand,
+    rest_of_one,
     terms,
     words_in,
 )
@@ -36,6 +37,7 @@ _TRAINED: Final = frozenset({"online", "policy", "q", "qnet", "local", "main", "
 _DEVIATIONS: Final = frozenset({"std", "sigma", "scale", "stddev", "var"})
 _RISING: Final = frozenset({"exp", "softplus", "elu", "sqrt"})
 _LOG_DEVIATIONS: Final = frozenset({"logstd", "logsigma", "logscale", "logvar"})
+_LIKELIHOODS: Final = frozenset({"logp", "logprob", "logprobs", "logpi", "lp", "prob", "probs"})
 _RUNNING: Final = frozenset({"trace", "traces", "eligibility", "rms", "normalizer"})
 
 
@@ -264,6 +266,34 @@ def _is_discounted(value: ast.expr, name: str) -> bool:
     return isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and find(value, is_product)
 
 
+def _squashed(tree: ast.AST) -> Iterator[Found]:
+    """Squashing takes log(1 - tanh(u)^2) off the log-probability (arXiv:1801.01290, equation 21)."""
+    for node in walked(tree):
+        if isinstance(node, ast.AugAssign):
+            is_likelihood = bool(words_of(name_of(node.target)) & _LIKELIHOODS)
+            sides = [(term, sign if isinstance(node.op, ast.Add) else -sign) for term, sign in terms(node.value)]
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            sides = list(terms(node.value))
+            is_likelihood = any(sign > 0 and _LIKELIHOODS & words_in(term) for term, sign in sides)
+        else:
+            continue
+        if is_likelihood and any(sign > 0 and _is_squashing(term) for term, sign in sides):
+            yield "sign", f"{ast.unparse(node)} adds the logarithm of the slope, which is taken off", node.lineno
+
+
+def _is_squashing(term: ast.expr) -> bool:
+    """Return whether a term is log(1 - a^2), also with something small in it."""
+    term = inner(term)
+    given = operand(term) if isinstance(term, ast.Call) and called(term) == "log" else None
+    for part in walked(given) if given is not None else ():
+        rest = rest_of_one(part)
+        if isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Pow) and ast.unparse(rest.right) == "2":
+            return True
+        if isinstance(rest, ast.Call) and called(rest) in ("pow", "square"):
+            return True
+    return False
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _ratio,
@@ -276,4 +306,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _back_into_the_trained,
     _logarithm_as_scale,
     _other_action,
+    _squashed,
 )

@@ -29,6 +29,11 @@ _BEGIN_ANEW: Final = ("load_state_dict", "apply", "reset_parameters", "deepcopy"
 #: Calls that give a name a number where it has none yet.
 _NEW: Final = ("setdefault",)
 #: Words of methods that prepare what they are given.
+_VALIDATION: Final = frozenset({"val", "valid", "validation", "dev"})
+_CHOICES: Final = frozenset({"threshold", "thresholds", "thr", "thresh", "temperature", "cutoff", "cutoffs"})
+_CHOOSING: Final = frozenset(
+    {"best", "find", "tune", "pick", "choose", "select", "fit", "search", "optimize", "optimal"}
+)
 _USES: Final = frozenset({"transform", "encode", "apply", "call", "convert", "prepare"})
 
 
@@ -208,6 +213,17 @@ def _gives_away(returned: ast.expr, name: str) -> bool:
     return any(isinstance(one, ast.Name) and one.id == name for one in parts)
 
 
+def _chosen_on_the_test(tree: ast.AST) -> Iterator[Found]:
+    """Thresholds and temperatures are chosen on validation data (Hastie et al. 2009, section 7.2)."""
+    if not any(isinstance(one, ast.Name) and words_of(one.id) & _VALIDATION for one in walked(tree)):
+        return
+    for name, value, line in assignments(tree):
+        given = set[str]().union(*(words_in(one) for one in value.args)) if isinstance(value, ast.Call) else set[str]()
+        is_choice = bool(words_of(name) & _CHOICES) and bool(words_in(getattr(value, "func", None)) & _CHOOSING)
+        if is_choice and given & {"test", "te", "tst"} and not given & _VALIDATION:
+            yield "shift", f"{name} = {ast.unparse(value)} is chosen on the data that are to judge it", line
+
+
 #: Every pattern of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _fitted_anew,
@@ -215,4 +231,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _encoded_anew,
     _fitted_by_each_use,
     _folds_share_a_model,
+    _chosen_on_the_test,
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import Function, called, functions_in
-from ..expressions import assignments, calls_in, inner, is_name, terms, words_in
+from ..expressions import assignments, calls_in, factors, inner, is_name, name_of, operand, terms, words_in
 from ..known_values import values_of_names, words_through
 from ..names import words_of
 from ..trees import walked
@@ -19,6 +19,8 @@ _GAINS: Final = frozenset({"acc", "accuracy", "f1", "auc", "iou", "score", "rewa
 #: Names of what two masks have in common, of its share, and of loss functions that a sum is known by.
 _BOTH: Final = frozenset({"inter", "intersection", "intersect", "overlap", "tp"})
 _SHARES: Final = frozenset({"dice", "iou", "jaccard", "tversky"})
+#: Words of the chance that a model gives to what is true.
+_TRUE_CHANCE: Final = ({"pt"}, {"p", "t"})
 _FITS: Final = frozenset({"bce", "ce", "loss", "criterion", "entropy", "focal", "mse", "l1", "nll", "xent"})
 
 
@@ -169,10 +171,66 @@ def _mode(call: ast.Call) -> str:
     return "" if is_hidden else ast.unparse(given[0]) if given else "'min'"
 
 
+def _easy_ones_first(tree: ast.AST) -> Iterator[Found]:
+    """A focal loss weighs by (1 - p) ** gamma, so what is known well counts little (arXiv:1708.02002, equation 4)."""
+    for node in walked(tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+            continue
+        for part in factors(node)[0]:
+            base = _raised(part)
+            if words_of(name_of(base)) in _TRUE_CHANCE:
+                yield (
+                    "formula",
+                    f"{ast.unparse(part)} weighs most what is known well; a focal loss raises 1 - pt",
+                    node.lineno,
+                )
+                break
+
+
+def _raised(node: ast.expr) -> ast.expr | None:
+    """Return what is raised to a power named as that of a focal loss."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        base, power = node.left, node.right
+    elif isinstance(node, ast.Call) and called(node) == "pow" and operand(node, 1) is not None:
+        base, power = operand(node) or node, operand(node, 1) or node
+    else:
+        return None
+    return base if words_in(power) & {"gamma", "focal"} else None
+
+
+def _one_temperature(tree: ast.AST) -> Iterator[Found]:
+    """Teacher and student are softened by one temperature (Hinton et al. 2015, arXiv:1503.02531, section 2)."""
+    known = {name: value for name, value, _ in assignments(tree)}
+    for call in calls_in(tree, "kl_div"):
+        if len(call.args) < 2:
+            continue
+        sides = [known.get(name_of(one), one) for one in call.args[:2]]
+        if not all(next(calls_in(side, "softmax", "log_softmax"), None) for side in sides):
+            continue
+        softened = [_divisors(side) for side in sides]
+        hot = softened[0] or softened[1]
+        other = sides[1] if softened[0] else sides[0]
+        inside = known.get(name_of(operand(next(calls_in(other, "softmax", "log_softmax")))))
+        if softened.count(set()) == 1 and hot and not (inside is not None and hot & words_in(inside)):
+            words = f"{ast.unparse(call)} divides one side by {sorted(hot)[0]} and the other by nothing"
+            yield "formula", words, call.lineno
+
+
+def _divisors(node: ast.expr) -> set[str]:
+    """Return the words of the temperatures that something in an expression is divided by."""
+    found = set[str]()
+    for one in walked(node):
+        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Div):
+            found |= words_in(one.right) & {"t", "temp", "temperature", "tau"}
+    return found
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _preference,
     _rebound,
     _plateau,
     _agreement,
+    _easy_ones_first,
+    _one_temperature,
 )

@@ -1,0 +1,141 @@
+"""Steps of samplers: guidance, noise, and the order of the steps."""
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from ..bindings import LOOPS, called, functions_in
+from ..expressions import calls_in, factors, inner, name_of, rest_of_one, terms, words_in
+from ..names import words_of
+from ..trees import walked
+from .pattern import Found, Pattern
+
+_CONDITIONAL: Final = frozenset({"cond", "conditional", "conditioned", "c"})
+_UNCONDITIONAL: Final = frozenset({"uncond", "unconditional", "uncondition", "null", "uc", "u"})
+_SAMPLERS: Final = frozenset({"sample", "sampler", "ddim", "ddpm", "generate", "denoise"})
+_LEVELS: Final = frozenset({"alpha", "alphas", "beta", "betas", "abar", "acp", "alphabar", "bar", "ab", "sigmas"})
+_NOISE: Final = ("randn", "randn_like", "normal", "standard_normal")
+
+
+def _guidance(tree: ast.AST) -> Iterator[Found]:
+    """Guidance goes from the unconditional answer to the conditional one (Ho and Salimans 2022, arXiv:2207.12598)."""
+    for node in walked(tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add | ast.Sub):
+            continue
+        for term, sign in terms(node):
+            parts, own = factors(term)
+            ways = [(_way(one), one) for one in parts if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub)]
+            others = [one for one in parts if all(one is not difference for _, difference in ways)]
+            is_weighed = bool(others) and all(isinstance(one, ast.Name | ast.Attribute) for one in others)
+            bases = [_kind(one) for one, _ in terms(node) if one is not term]
+            if len(ways) == 1 and is_weighed and any(bases) and ways[0][0] * sign * own < 0:
+                words = f"{ast.unparse(node)} moves away from the condition: the difference is the wrong way round"
+                yield "sign", words, node.lineno
+
+
+def _way(node: ast.BinOp) -> int:
+    """Return 1 for the conditional answer less the unconditional one, -1 for the reverse, 0 for anything else."""
+    left, right = name_of(node.left), name_of(node.right)
+    rest_left = words_of(left) - _CONDITIONAL - _UNCONDITIONAL
+    rest_right = words_of(right) - _CONDITIONAL - _UNCONDITIONAL
+    if rest_left != rest_right:
+        return 0
+    return {(1, -1): 1, (-1, 1): -1}.get((_kind(node.left), _kind(node.right)), 0)
+
+
+def _kind(node: ast.expr) -> int:
+    """Return 1 for a conditional answer, -1 for an unconditional one, 0 where its name does not tell."""
+    words = words_of(name_of(inner(node)))
+    if words & _UNCONDITIONAL:
+        return -1
+    return 1 if words & _CONDITIONAL else 0
+
+
+def _exchanged_guidance(tree: ast.AST) -> Iterator[Found]:
+    """With (1 + w) for the conditional answer and w for the other one, guidance is the same (arXiv:2207.12598)."""
+    for node in walked(tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Sub):
+            continue
+        first, second = factors(node.left)[0], factors(node.right)[0]
+        kinds = [{_kind(one) for one in side} - {0} for side in (first, second)]
+        if kinds == [{-1}, {1}] and any(_is_one_more(one, second) for one in first):
+            yield "sign", f"{ast.unparse(node)} moves away from the condition: the answers are exchanged", node.lineno
+
+
+def _is_one_more(node: ast.expr, factors_of_other: list[ast.expr]) -> bool:
+    """Return whether a factor is `1 + w` of a `w` among the other factors."""
+    weights = {ast.unparse(one) for one in factors_of_other}
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+        return False
+    sides = {ast.unparse(node.left), ast.unparse(node.right)}
+    return bool(sides & {"1", "1.0"}) and bool(sides & weights)
+
+
+def _noise_of_a_step(tree: ast.AST) -> Iterator[Found]:
+    """A step s of Langevin dynamics adds noise of deviation sqrt(2 s), or sqrt(s) (Welling and Teh 2011, eq. 4)."""
+    for function in functions_in(tree):
+        for node in walked(function):
+            if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+                continue
+            drift, noise = set[str](), set[str]()
+            for term, sign in terms(node.value):
+                parts, own = factors(term)
+                kind = {ast.unparse(one) for one in parts if isinstance(one, ast.Name | ast.Attribute)}
+                words = words_in(term)
+                is_noise = next(calls_in(term, *_NOISE), None) is not None or bool(words & {"noise", "eps"})
+                if is_noise:
+                    noise |= kind - {name for name in kind if words_of(name) & {"noise", "eps", "z"}}
+                elif words & {"score", "scores"}:
+                    drift |= kind
+                    if sign * own < 0 and _has_noise(node.value):
+                        yield (
+                            "sign",
+                            f"{ast.unparse(node)} goes against the score, which points to the data",
+                            node.lineno,
+                        )
+            if drift & noise:
+                step = sorted(drift & noise)[0]
+                words_told = f"{ast.unparse(node)} scales the noise by {step} itself; a step adds noise of its root"
+                yield "formula", words_told, node.lineno
+
+
+def _has_noise(node: ast.expr) -> bool:
+    return next(calls_in(node, *_NOISE), None) is not None or bool(words_in(node) & {"noise"})
+
+
+def _forward_sampler(tree: ast.AST) -> Iterator[Found]:
+    """A sampler runs the steps from the last to the first (Ho et al. 2020, arXiv:2006.11239, algorithm 2)."""
+    for function in functions_in(tree):
+        if not words_of(function.name) & _SAMPLERS or words_of(function.name) & {"q", "forward", "noise"}:
+            continue
+        for loop in walked(function):
+            if not isinstance(loop, LOOPS) or not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
+                continue
+            if not _counts_up(loop.iter) or not _asks_a_model(loop):
+                continue
+            step, is_level = loop.target.id, False
+            for node in walked(loop):
+                if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == step:
+                    is_level = is_level or bool(words_in(node.value) & _LEVELS)
+            if is_level:
+                words = f"{function.name} runs its steps in {ast.unparse(loop.iter)}, from the least noise to the most"
+                yield "formula", words, loop.lineno
+
+
+def _counts_up(source: ast.expr) -> bool:
+    """Return whether a loop runs over `range(n)` as it is."""
+    return isinstance(source, ast.Call) and called(source) == "range" and len(source.args) == 1
+
+
+def _asks_a_model(loop: ast.For) -> bool:
+    """Return whether a loop calls a network, and writes over what it samples."""
+    names = {
+        one.id for one in walked(loop) if isinstance(one, ast.Call) for one in [one.func] if isinstance(one, ast.Name)
+    }
+    words = set[str]().union(*(words_of(name) for name in names))
+    asks = bool(words & {"model", "net", "unet", "denoiser", "eps", "network"})
+    return asks and rest_of_one(loop.iter) is None
+
+
+#: Every formula of this file.
+PATTERNS: Final[tuple[Pattern, ...]] = (_guidance, _exchanged_guidance, _noise_of_a_step, _forward_sampler)

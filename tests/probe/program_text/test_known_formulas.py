@@ -1,0 +1,234 @@
+"""Formulas that a field knows by heart: told where wrong, and not where right."""
+
+import pytest
+from mindscope.probe.checks.program_text.contradictions import contradictions
+
+KEPT = (
+    "for e in r:\n    opt.step()\n    if loss < best:\n        best = loss\n        kept = {state}\n"
+    "net.load_state_dict(kept)"
+)
+WAVES = (
+    "div = torch.exp(torch.arange(0, d, 2) * ({sign}math.log(10000.0) / d))\n"
+    "pe[:, 0::2] = torch.sin(pos * div)\npe[:, {odd}::2] = torch.cos(pos * div)"
+)
+MIXED = (
+    "perm = torch.randperm(len(x))\nmixed = lam * x + (1 - lam) * x[perm]\n"
+    "loss = {one} * ce(net(mixed), y) + {other} * ce(net(mixed), y[perm])"
+)
+ATTEND = "def attend(x):\n    q, k, v = qkv(x).chunk(3, -1)\n    {rotated}\n    return q @ k.mT"
+SHARPER = "loss = F.kl_div(F.log_softmax(out / T, -1), F.softmax({teacher}, -1), reduction='batchmean') * T * T"
+SUM = "def overlap(a, b):\n    inter = (a & b).sum()\n    return {share}"
+MEMBERS = "members = []\nfor i in range(5):\n    torch.manual_seed({seed})\n    members.append(fit(Net()))"
+SEEDED = "def fit(seed):\n    torch.manual_seed(seed)\n    return Net()\nensemble = [fit({seed}) for i in range(5)]"
+VIEWS = (
+    "with torch.no_grad():\n    p = net({view}).softmax(-1)\n    top, pseudo = p.max(-1)\n"
+    "loss = F.cross_entropy(net({other}), pseudo)"
+)
+SAMPLE = (
+    "def sample(n):\n    for t in {steps}:\n        x = (x - betas[t] * model(x, t)) / alphas[t].sqrt()\n    return x"
+)
+N_STEPS = (
+    "r = sum(gamma**i * b[i].r for i in range(n_step))\ny = r + gamma{power} * (1 - done) * target(nxt).max(1).values"
+)
+AVERAGE = "m = Net(nn.BatchNorm1d(3))\nswa = AveragedModel(m)\nswa.update_parameters(m)\n{rest}"
+NLL = "def nll(mu, logvar, y):\n    return ({log} + 0.5 * (y - mu) ** 2 * torch.exp({sign}logvar)).mean()"
+SCALE = (
+    "class T(nn.Module):\n    def __init__(self):\n        self.scale = nn.Parameter(torch.tensor(math.log(14.0)))\n"
+    "    def forward(self, a, b):\n        return {scale} * (a @ b.t())"
+)
+PAIRS = {
+    "the best state": (KEPT.format(state="net.state_dict()"), KEPT.format(state="copy.deepcopy(net.state_dict())")),
+    "the best state, item by item": (
+        KEPT.format(state="{k: v for k, v in net.state_dict().items()}"),
+        KEPT.format(state="{k: v.clone() for k, v in net.state_dict().items()}"),
+    ),
+    "weights to go back to": (
+        "before = net.state_dict()\nfor rate in rates:\n    net.load_state_dict(before)\n    fit(net, rate)",
+        "before = net.state_dict()\nfor rate in rates:\n    other.load_state_dict(before)\n    fit(other, rate)",
+    ),
+    "weights to stay near to": (
+        "old = {n: p.data for n, p in net.named_parameters()}\nopt.step()",
+        "old = {n: p.data.clone() for n, p in net.named_parameters()}\nopt.step()",
+    ),
+    "weights to stay near to, detached": (
+        "anchor = [p.detach() for p in net.parameters()]\nopt.step()",
+        "anchor = [p.detach().clone() for p in net.parameters()]\nopt.step()",
+    ),
+    "an intersection over union": (
+        SUM.format(share="inter / (a.sum() + b.sum())"),
+        SUM.format(share="inter / (a.sum() + b.sum() - inter)"),
+    ),
+    "a Dice coefficient": (
+        SUM.format(share="(inter + eps) / (a.sum() + b.sum() + eps)"),
+        SUM.format(share="(2 * inter + eps) / (a.sum() + b.sum() + eps)"),
+    ),
+    "a union by name": (
+        "def iou(a, b):\n    inter = (a & b).sum()\n    union = a.sum() + b.sum()\n    return inter / union",
+        "def iou(a, b):\n    inter = (a & b).sum()\n    union = a.sum() + b.sum() - inter\n    return inter / union",
+    ),
+    "an error weighed by its variance": (
+        NLL.format(log="0.5 * logvar", sign=""),
+        NLL.format(log="0.5 * logvar", sign="-"),
+    ),
+    "the logarithm of a variance": (NLL.format(log="0", sign="-"), NLL.format(log="0.5 * logvar", sign="-")),
+    "a variance as an argument": (
+        "loss = F.gaussian_nll_loss(mu, y, std)",
+        "std = head(h).exp()\nloss = F.gaussian_nll_loss(mu, y, std ** 2)",
+    ),
+    "a variance as an argument of a module": (
+        "crit = nn.GaussianNLLLoss()\nloss = crit(mu, y, log_var)",
+        "crit = nn.GaussianNLLLoss()\nloss = crit(mu, y, log_var.exp())",
+    ),
+    "a scale kept as a logarithm": (SCALE.format(scale="self.scale"), SCALE.format(scale="self.scale.exp()")),
+    "decibels": (
+        "def psnr(a, b):\n    mse = ((a - b) ** 2).mean()\n    return 20 * torch.log10(1.0 / mse)",
+        "def psnr(a, b):\n    mse = ((a - b) ** 2).mean()\n    return 20 * torch.log10(1.0 / mse.sqrt())",
+    ),
+    "an interval": ("var = logvar.exp()\nupper = mu + 1.96 * var", "std = var.sqrt()\nupper = mu + 1.96 * std"),
+    "one half as a logit": (
+        "crit = nn.BCEWithLogitsLoss()\nlogits = net(x)\nhit = (logits > 0.5) == y",
+        "crit = nn.BCEWithLogitsLoss()\nlogits = net(x)\nhit = (torch.sigmoid(logits) > 0.5) == y",
+    ),
+    "waves that rise": (WAVES.format(sign="", odd=1), WAVES.format(sign="-", odd=1)),
+    "waves, as a power": (
+        "f = 10000 ** (torch.arange(0, d, 2) / d)\nangle = pos * f",
+        "f = 10000 ** (torch.arange(0, d, 2) / d)\nangle = pos / f",
+    ),
+    "waves that are written over": (WAVES.format(sign="-", odd=0), WAVES.format(sign="-", odd=1)),
+    "a rotation": (
+        ATTEND.format(rotated="q = apply_rotary(q, cos, sin)"),
+        ATTEND.format(rotated="q, k = apply_rotary(q, cos, sin), apply_rotary(k, cos, sin)"),
+    ),
+    "guidance": (
+        "eps = eps_uncond + w * (eps_uncond - eps_cond)",
+        "eps = eps_uncond + w * (eps_cond - eps_uncond)",
+    ),
+    "guidance from the conditional answer": ("e = cond + w * (uncond - cond)", "e = cond + w * (cond - uncond)"),
+    "guidance, short names": ("e = e_c - w * (e_c - e_u)", "e = e_c + w * (e_c - e_u)"),
+    "guidance by two shares": ("e = (1 + w) * e_u - w * e_c", "e = (1 + w) * e_c - w * e_u"),
+    "noise of a step": (
+        "def chain(x):\n    x = x + step * score(x) + step * torch.randn_like(x)",
+        "def chain(x):\n    x = x + step * score(x) + (2 * step) ** 0.5 * torch.randn_like(x)",
+    ),
+    "a step against the score": (
+        "def chain(x):\n    x = x - step * score(x) + math.sqrt(2 * step) * torch.randn_like(x)",
+        "def chain(x):\n    x = x + step * score(x) + math.sqrt(2 * step) * torch.randn_like(x)",
+    ),
+    "steps of a sampler": (SAMPLE.format(steps="range(T)"), SAMPLE.format(steps="reversed(range(T))")),
+    "shares of labels": (MIXED.format(one="(1 - lam)", other="lam"), MIXED.format(one="lam", other="(1 - lam)")),
+    "distances as scores": (
+        "d = torch.cdist(q, centres)\nloss = F.cross_entropy(d, y)",
+        "d = -torch.cdist(q, centres)\nloss = F.cross_entropy(d, y)",
+    ),
+    "distances as scores, at once": (
+        "crit = nn.CrossEntropyLoss()\nloss = crit(torch.cdist(q, c) ** 2, y)",
+        "crit = nn.CrossEntropyLoss()\nloss = crit(-torch.cdist(q, c) ** 2, y)",
+    ),
+    "a margin that is taken off": (
+        "loss = F.relu(d_pos - d_neg - margin).mean()",
+        "loss = F.relu(d_pos - d_neg + margin).mean()",
+    ),
+    "a margin of likenesses": (
+        "loss = F.relu(sim_pos - sim_neg + margin).mean()",
+        "loss = F.relu(sim_neg - sim_pos + margin).mean()",
+    ),
+    "a triplet": (
+        "crit = nn.TripletMarginLoss()\nloss = crit(anchor, negative, positive)",
+        "crit = nn.TripletMarginLoss()\nloss = crit(anchor, positive, negative)",
+    ),
+    "means of groups": (
+        "r = score(texts).view(-1, group_size)\na = r - r.mean(0, keepdim=True)",
+        "r = score(texts).view(-1, group_size)\na = r - r.mean(1, keepdim=True)",
+    ),
+    "an estimate of a divergence": (
+        "kl = torch.exp(ref - logp) + (ref - logp) - 1",
+        "kl = torch.exp(ref - logp) - (ref - logp) - 1",
+    ),
+    "members of one seed": (MEMBERS.format(seed="seed"), MEMBERS.format(seed="seed + i")),
+    "members of one seed, by a function": (SEEDED.format(seed="0"), SEEDED.format(seed="i")),
+    "pseudo-labels": (VIEWS.format(view="strong", other="weak"), VIEWS.format(view="weak", other="strong")),
+    "weights of what is replayed": (
+        "weights = (len(buffer) * probs[i]) ** beta",
+        "weights = (len(buffer) * probs[i]) ** (-beta)",
+    ),
+    "weights of what is replayed, over one": (
+        "w = (n * p) ** beta\nw = w / w.max()",
+        "w = (1.0 / (n * p)) ** beta\nw = w / w.max()",
+    ),
+    "steps taken together": (N_STEPS.format(power=""), N_STEPS.format(power="**n_step")),
+    "a clipped value": (
+        "l = torch.min((v - ret) ** 2, (v_clipped - ret) ** 2)",
+        "l = torch.max((v - ret) ** 2, (v_clipped - ret) ** 2)",
+    ),
+    "a focal loss": (
+        "pt = torch.exp(-ce)\nloss = (pt ** gamma * ce).mean()",
+        "pt = torch.exp(-ce)\nloss = ((1 - pt) ** gamma * ce).mean()",
+    ),
+    "two temperatures": (SHARPER.format(teacher="teacher"), SHARPER.format(teacher="teacher / T")),
+    "the flow of an energy": ("f = torch.cat([dHdq, -dHdp], -1)", "f = torch.cat([dHdp, -dHdq], -1)"),
+    "a penalty": ("gp = ((grads.norm(2) - 1) ** 2).mean()", "gp = ((grads.norm(2, dim=1) - 1) ** 2).mean()"),
+    "a squashed action": (
+        "logp += torch.log(1 - a.pow(2) + 1e-6).sum(-1)",
+        "logp -= torch.log(1 - a.pow(2) + 1e-6).sum(-1)",
+    ),
+    "a squashed action, as a sum": (
+        "logp = d.log_prob(u).sum(-1) + torch.log(1 - a ** 2 + 1e-6).sum(-1)",
+        "logp = d.log_prob(u).sum(-1) - torch.log(1 - a ** 2 + 1e-6).sum(-1)",
+    ),
+    "a threshold": ("v = val_p\nthresholds = best_cuts(test_p, y)", "v = test_p\nthresholds = best_cuts(val_p, y)"),
+    "statistics of an average": (AVERAGE.format(rest=""), AVERAGE.format(rest="update_bn(loader, swa)")),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_what_is_wrong_is_told_and_what_is_right_is_not(name):
+    wrong, right = PAIRS[name]
+    (found,) = contradictions({"a.py": wrong})
+    assert found.line >= 1
+    assert len(found.words) > 20
+    assert not contradictions({"a.py": right})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "best = net.state_dict()\nnet = Net()\nfor e in r:\n    net.load_state_dict(best)",  # another network
+        "kept = net.state_dict()\nnet.load_state_dict(kept)\nopt.step()",  # nothing lies between
+        "init = [p.data for p in net.parameters()]\nfor p in net.parameters():\n    p.data = f(p)\nopt.step()",
+        "shadow = [p.detach() for p in net.parameters()]\nopt.step()",
+        "def precision(a, b):\n    inter = (a & b).sum()\n    return inter / (b.sum() + eps)",
+        "def share(a, b):\n    inter = (a & b).sum()\n    union = (a | b).sum()\n    return inter / union",
+        "def f1(a, b):\n    inter = (a & b).sum()\n    s = inter / (a.sum() + b.sum())\n    return 2 * s",
+        "loss = ((y - mu) ** 2 * torch.exp(-s)).mean() + logvar.mean()",
+        "w = (y - mu) ** 2 * torch.exp(-logvar.detach())",
+        "std = torch.exp(0.5 * logvar)\nupper = mu + 1.96 * std",
+        "var = f(x)\nupper = mu + 1.96 * var.sqrt()",
+        "crit = nn.CrossEntropyLoss()\nhit = (probs > 0.5) == y",
+        "emb = math.log(10000) / (half - 1)\nemb = torch.exp(torch.arange(half) * -emb)\ne = t[:, None] * emb[None]",
+        "f = 1.0 / (10000 ** (torch.arange(0, d, 2) / d))\nangle = pos * f",
+        "x[:, 0] = a\nx[:, 0] = x[:, 0] + b",
+        "x[0] = a\nx[0] = b",  # a register that is set up
+        "def attend(x):\n    q, k, v = f(x)\n    q = rotary(q)\n    k = cache_of_rotated(k)\n    k = rotary(k)",
+        "e = cond + (1 - w) * (uncond - cond)",
+        "e = torch.lerp(uncond, cond, w)",
+        "def chain(x):\n    x = x - step * grad_energy + noise_scale * torch.randn_like(x)",
+        "def q_sample(x):\n    for t in range(T):\n        x = alphas[t] * model(x, t)",
+        "loss = lam * ce(o, ya) + (1 - lam) * ce(o, yb)",  # nothing says how inputs are mixed
+        "loss = F.cross_entropy(dist, y)",  # a distribution
+        "loss = F.relu(pos - neg + margin).mean()",  # scores or distances
+        "r = score(texts).view(group_size, -1)\na = r - r.mean(0)",
+        "kl = torch.exp(r) - 1 - r",
+        "for fold in range(5):\n    torch.manual_seed(seed)\n    models.append(Net())",  # folds begin alike
+        "members = []\nfor i in range(5):\n    s = draw()\n    torch.manual_seed(s)\n    members.append(Net())",
+        "y = r + gamma * (1 - done) * target(nxt).max(1).values",
+        "l = torch.min(ratio * adv, clipped * adv)",
+        "heat = pred ** gamma * torch.log(1 - pred) * neg",
+        "loss = F.kl_div(F.log_softmax(s / student_temp, -1), F.softmax(t / teacher_temp, -1))",
+        "logits = out / T\nsoft = teacher / T\nloss = F.kl_div(F.log_softmax(logits, -1), F.softmax(soft, -1))",
+        "log_det += torch.log(1 - a.pow(2) + 1e-6).sum(-1)",  # of a flow
+        "n = grad.norm(2)\nclipped = n > 1",
+        "swa = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(0.99))\nm = nn.BatchNorm1d(3)",
+    ],
+)
+def test_what_only_looks_so_is_not_told(text):
+    assert not contradictions({"a.py": text})
