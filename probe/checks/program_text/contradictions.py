@@ -17,6 +17,7 @@ from .formulas import (
     data,
     derivatives,
     distances,
+    exploration,
     generative,
     groups,
     likelihoods,
@@ -28,10 +29,12 @@ from .formulas import (
     passes,
     policy,
     positions,
+    preparation,
     quantiles,
     recognition,
     replay,
     sampling,
+    schedules,
     scores,
     selection,
     snapshots,
@@ -57,7 +60,7 @@ _MOST_TOLD: Final = 3
 _FIELDS: Final = (
     aliases, policy, generative, network, training, averages, derivatives, survival, recognition, data, arguments,
     passes, scores, splits, quantiles, selection, pairs, snapshots, overlaps, likelihoods, measures, positions,
-    sampling, mixing, distances, groups, replay,
+    sampling, mixing, distances, groups, replay, preparation, schedules, exploration,
 )  # fmt: skip
 _PATTERNS: Final = tuple(pattern for field in _FIELDS for pattern in field.PATTERNS)
 

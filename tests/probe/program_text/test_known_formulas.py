@@ -36,6 +36,16 @@ SCALE = (
     "class T(nn.Module):\n    def __init__(self):\n        self.scale = nn.Parameter(torch.tensor(math.log(14.0)))\n"
     "    def forward(self, a, b):\n        return {scale} * (a @ b.t())"
 )
+CHANGE = "def change(t):\n    if random.random() < 0.5:\n        t = t.flip(-1)\n    return t\n"
+BOXES = (
+    "def iou(a, b):\n    x1, y1 = torch.max(a[0], b[0]), torch.max(a[1], b[1])\n"
+    "    x2, y2 = torch.min(a[2], b[2]), torch.min(a[3], b[3])\n    inter = {inter}\n    return inter"
+)
+FLOW = (
+    "xt = (1 - t) * x0 + t * x1\nloss = ((model(xt, t) - ({v})) ** 2).mean()\n"
+    "def sample(x):\n    for i in range(50):\n        x = x + model(x, i / 50) / 50\n    return x"
+)
+LINKS = "order = torch.randperm(len(edges))\ntrain_edges, test_edges = edges[order[:80]], edges[order[80:]]\n"
 PAIRS = {
     "the best state": (KEPT.format(state="net.state_dict()"), KEPT.format(state="copy.deepcopy(net.state_dict())")),
     "the best state, item by item": (
@@ -177,6 +187,95 @@ PAIRS = {
     ),
     "a threshold": ("v = val_p\nthresholds = best_cuts(test_p, y)", "v = test_p\nthresholds = best_cuts(val_p, y)"),
     "statistics of an average": (AVERAGE.format(rest=""), AVERAGE.format(rest="update_bn(loader, swa)")),
+    "moments": ("x = (x - std) / mean", "x = (x - mean) / std"),
+    "moments, on the way back": ("img = x * mean + std", "img = x * std + mean"),
+    "a picture and its mask": (
+        CHANGE + "img = change(imgs[i])\nmask = change(masks[i])",
+        CHANGE + "img, mask = both(imgs[i], masks[i])",
+    ),
+    "an overlap of boxes": (
+        BOXES.format(inter="(x2 - x1) * (y2 - y1)"),
+        BOXES.format(inter="(x2 - x1).clamp(0) * (y2 - y1).clamp(0)"),
+    ),
+    "a warm-up": ("lr = base * min(1.0, warmup / (step + 1))", "lr = base * min(1.0, (step + 1) / warmup)"),
+    "a cosine": (
+        "lr = 0.5 * (1 + math.cos(math.pi * total_steps / step))",
+        "lr = 0.5 * (1 + math.cos(math.pi * step / total_steps))",
+    ),
+    "betas": ("opt = Adam(ps, betas=(0.999, 0.9))", "opt = Adam(ps, betas=(0.9, 0.999))"),
+    "a critic": (
+        "d_loss = critic(real).mean() - critic(fake).mean()",
+        "d_loss = critic(fake).mean() - critic(real).mean()",
+    ),
+    "a divergence": (
+        "kl = -0.5 * torch.sum(1 + logvar - mu - logvar.exp())",
+        "kl = -0.5 * torch.sum(1 + logvar - mu ** 2 - logvar.exp())",
+    ),
+    "a divergence, its logarithm": (
+        "kl = -0.5 * torch.sum(1 - logvar - mu ** 2 - logvar.exp())",
+        "kl = 0.5 * torch.sum(mu.pow(2) + logvar.exp() - 1 - logvar)",
+    ),
+    "a step without noise": (
+        "x = ab_t.sqrt() * x0 + (1 - ab_prev).sqrt() * eps",
+        "x = ab_prev.sqrt() * x0 + (1 - ab_prev).sqrt() * eps",
+    ),
+    "a velocity": (FLOW.format(v="x0 - x1"), FLOW.format(v="x1 - x0")),
+    "chance of an action": (
+        "if random.random() > eps:\n    a = env.action_space.sample()\nelse:\n    a = q(s).argmax()",
+        "if random.random() < eps:\n    a = env.action_space.sample()\nelse:\n    a = q(s).argmax()",
+    ),
+    "chance of an action, in a line": (
+        "a = q(s).argmax() if rng.random() < epsilon else rng.integers(4)",
+        "a = q(s).argmax() if rng.random() > epsilon else rng.integers(4)",
+    ),
+    "a chance that falls": ("eps = min(eps_min, eps * decay)", "eps = max(eps_min, eps * decay)"),
+    "limits of a ratio": (
+        "l = torch.min(ratio * adv, ratio.clamp(-clip, clip) * adv)",
+        "l = torch.min(ratio * adv, ratio.clamp(1 - clip, 1 + clip) * adv)",
+    ),
+    "limits of a ratio, exchanged": (
+        "c = torch.clamp(ratio, 1 + clip, 1 - clip)",
+        "c = torch.clamp(ratio, 1 - clip, 1 + clip)",
+    ),
+    "a gain by places": (
+        "dcg = (rel / torch.log2(torch.arange(k) + 1)).sum()",
+        "dcg = (rel / torch.log2(torch.arange(k) + 2)).sum()",
+    ),
+    "a gain by places, counted": (
+        "for i, r in enumerate(rels):\n    dcg += r / math.log2(i + 1)",
+        "for i, r in enumerate(rels, 1):\n    dcg += r / math.log2(i + 1)",
+    ),
+    "the best scores": ("topk = scores.argsort(-1)[:, :k]", "topk = scores.argsort(-1, descending=True)[:, :k]"),
+    "two directions": (
+        "loss = F.cross_entropy(s, n) + F.cross_entropy(s, n)",
+        "loss = F.cross_entropy(s, n) + F.cross_entropy(s.t(), n)",
+    ),
+    "a query": (
+        "query_loss = F.cross_entropy(net(x_support), y_support)",
+        "query_loss = F.cross_entropy(net(x_query), y_query)",
+    ),
+    "prototypes": (
+        "protos = torch.stack([query[c].mean(0) for c in r])\nd = dist(support, protos)",
+        "protos = torch.stack([support[c].mean(0) for c in r])\nd = dist(query, protos)",
+    ),
+    "labels that are sure": (
+        "pseudo = p.argmax(-1)\nmask = (conf < threshold).float()\nloss = (ce * mask).mean()",
+        "pseudo = p.argmax(-1)\nmask = (conf > threshold).float()\nloss = (ce * mask).mean()",
+    ),
+    "information": ("fisher[n] += p.grad / len(data)", "fisher[n] += p.grad ** 2 / len(data)"),
+    "degrees": ("d_inv_sqrt = deg.pow(0.5)", "d_inv_sqrt = deg.pow(-0.5)"),
+    "links that are held out": (
+        LINKS + "adj = normalized_adjacency(edges, n)",
+        LINKS + "adj = normalized_adjacency(train_edges, n)",
+    ),
+    "a preference by softplus": (
+        "loss = F.softplus(pos_scores - neg_scores).mean()",
+        "loss = F.softplus(-(pos_scores - neg_scores)).mean()",
+    ),
+    "a preference, turned twice": (
+        "loss = -F.logsigmoid(-(pos - neg)).mean()",
+        "loss = -F.logsigmoid(-(neg - pos)).mean()",
+    ),
 }
 
 
@@ -227,6 +326,21 @@ def test_what_is_wrong_is_told_and_what_is_right_is_not(name):
         "logits = out / T\nsoft = teacher / T\nloss = F.kl_div(F.log_softmax(logits, -1), F.softmax(soft, -1))",
         "log_det += torch.log(1 - a.pow(2) + 1e-6).sum(-1)",  # of a flow
         "n = grad.norm(2)\nclipped = n > 1",
+        "z = (x - mu) / sigma\nx = z * sigma + mu",
+        "img, target = change(a), change(b)",
+        "def f(a, b):\n    w = min(a[2], b[2]) - max(a[0], b[0])\n    if w <= 0:\n        return 0\n    inter = w * w",
+        "lr = base * min(step ** -0.5, step * warmup ** -1.5)",
+        "g_loss = -critic(fake).mean()",
+        "d_loss = critic(real).mean() - critic(fake).mean()\n(-d_loss).backward()",  # it is raised
+        "x = (1 - t) * x0 + t * noise\nv = x0 - noise\nfor i in reversed(range(9)):\n    x = x + net(x, i / 9) / 9",
+        "if random.random() < eps:\n    a = random.choice(best)\nelse:\n    a = random.randint(0, 3)",
+        "eps = min(eps_max, eps * 1.01)",
+        "near = dist.argsort(-1)[:, :k]",
+        "loss = F.cross_entropy(net(x), y) + F.cross_entropy(net(x), y)",  # two draws of a dropout
+        "inner_loss = F.cross_entropy(net(x_support), y_support)",
+        "pseudo = p.argmax(-1)\nmask = conf < threshold\npseudo[mask] = -100",
+        "fisher[n] += p.grad.pow(2)",
+        LINKS + "adj = normalized_adjacency(train_edges, n)\nknown = adjacency(edges, n)",
         "swa = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(0.99))\nm = nn.BatchNorm1d(3)",
     ],
 )

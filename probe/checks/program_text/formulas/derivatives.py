@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import LOOPS, Function, called, functions_in, names_given, pairs_of
-from ..expressions import assignments, calls_in, is_name, name_of
+from ..expressions import assignments, calls_in, is_name, name_of, words_in
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -163,5 +163,24 @@ def _by_what(node: ast.expr) -> str:
     return "" if found is None else "q" if found["by"] in "qx" else "p"
 
 
+def _unsquared_information(tree: ast.AST) -> Iterator[Found]:
+    """The information about a parameter is its squared gradient (Kirkpatrick et al. 2017, arXiv:1612.00796)."""
+    for node in walked(tree):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+            target, value = node.target, node.value
+            base = target.value if isinstance(target, ast.Subscript) else target
+            is_squared = bool({"pow", "square", "abs"} & words_in(value)) or "**" in ast.unparse(value)
+            gradients = [one for one in walked(value) if isinstance(one, ast.Attribute) and one.attr == "grad"]
+            if "fisher" in words_of(name_of(base)) and len(gradients) == 1 and not is_squared:
+                yield "formula", f"{ast.unparse(node)} adds gradients, and not their squares", node.lineno
+
+
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_other_variable, _first_for_second, _standing_time, _unreversed, _turned_flow)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _other_variable,
+    _first_for_second,
+    _standing_time,
+    _unreversed,
+    _turned_flow,
+    _unsquared_information,
+)

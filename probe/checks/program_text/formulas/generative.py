@@ -262,6 +262,53 @@ def _penalty_of_the_batch(tree: ast.AST) -> Iterator[Found]:
             yield "formula", words, node.lineno
 
 
+def _critic(tree: ast.AST) -> Iterator[Found]:
+    """A critic's loss falls as data score higher than what is generated (arXiv:1701.07875, algorithm 1, line 5)."""
+    if any(isinstance(one, ast.Name | ast.Attribute) and name_of(one) in ("mone", "maximize") for one in walked(tree)):
+        return
+    turned = {ast.unparse(one.operand) for one in walked(tree) if isinstance(one, ast.UnaryOp)}
+    for name, value, line in assignments(tree):
+        words = words_of(name)
+        is_critic = bool(words & _JUDGE) and ("loss" in words) and not words & _MAKER
+        if not is_critic or name in turned:
+            continue
+        signs: dict[str, set[int]] = {}
+        for term, sign in terms(value):
+            if _is_plain_score(term):
+                kind = "real" if words_in(term) & _REAL else "fake" if words_in(term) & _FAKE else ""
+                signs.setdefault(kind, set()).add(sign)
+        if signs.get("real") == {1} and signs.get("fake") == {-1}:
+            yield "sign", f"{name} = {ast.unparse(value)} lowers the score of data and lifts that of fakes", line
+
+
+def _is_plain_score(term: ast.expr) -> bool:
+    """Return whether a term is a score itself: a name, or the answer of a network, and no loss of one."""
+    if isinstance(term, ast.Call):
+        return bool(words_of(called(term)) & _JUDGE) or called(term) in ("D", "C")
+    return isinstance(term, ast.Name) and "loss" not in words_of(term.id)
+
+
+def _divergence(tree: ast.AST) -> Iterator[Found]:
+    """The divergence is -0.5 sum(1 + logvar - mu^2 - exp(logvar)) (arXiv:1312.6114, appendix B)."""
+    for node in walked(tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add | ast.Sub):
+            continue
+        parts = list(terms(node))
+        powers = [(operand(term), sign) for term, sign in parts if isinstance(term, ast.Call) and called(term) == "exp"]
+        if len(powers) != 1 or powers[0][0] is None or not _is_variance(powers[0][0]):
+            continue
+        logs = [sign for term, sign in parts if ast.unparse(term) == ast.unparse(powers[0][0])]
+        means = [term for term, sign in parts if words_of(name_of(term)) & {"mu", "mean"} and sign == powers[0][1]]
+        if logs == [powers[0][1]]:
+            yield (
+                "formula",
+                f"{ast.unparse(node)} has the logarithm of the variance with the variance's sign",
+                node.lineno,
+            )
+        elif len(logs) == 1 and means:
+            yield "formula", f"{ast.unparse(node)} has {ast.unparse(means[0])} where its square belongs", node.lineno
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _deviation,
@@ -271,4 +318,6 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _noising,
     _ancestral,
     _penalty_of_the_batch,
+    _critic,
+    _divergence,
 )

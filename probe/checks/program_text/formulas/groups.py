@@ -5,13 +5,19 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ..bindings import LOOPS, Function, called, functions_in
-from ..expressions import assignments, calls_in, name_of, terms, words_in
+from ..expressions import assignments, calls_in, inner, name_of, terms, words_in
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
 
 _SIZES: Final = frozenset({"group", "groups", "generations", "completions", "rollouts", "samples"})
 _MEMBERS: Final = frozenset({"member", "members", "ensemble", "ensembles"})
+_STRONG: Final = frozenset({"strong", "strongly"})
+_WEAK: Final = frozenset({"weak", "weakly"})
+_QUERY: Final = frozenset({"query", "queries", "qry"})
+_SUPPORT: Final = frozenset({"support", "supports", "spt", "supp"})
+_SURE: Final = frozenset({"conf", "confidence", "max", "prob", "probs"})
+_LIMITS: Final = frozenset({"threshold", "tau", "thresh", "thr"})
 _HOPS: Final = 3
 
 
@@ -128,7 +134,7 @@ def _labels_of_the_strong_view(tree: ast.AST) -> Iterator[Found]:
             if not words_of(name) & {"pseudo", "pl"}:
                 continue
             words = _words_behind(value, known)
-            if words & {"strong", "strongly"} and not words & {"weak", "weakly"} and _names_weak(tree):
+            if words & _STRONG and not words & _WEAK and _has_name(tree, _WEAK):
                 yield "formula", f"{name} = {ast.unparse(value)} labels by the strong view, not by the weak one", line
                 return
 
@@ -154,9 +160,48 @@ def _words_behind(value: ast.expr, known: Mapping[str, tuple[ast.expr, int]], ho
     return words
 
 
-def _names_weak(tree: ast.AST) -> bool:
-    return any(isinstance(one, ast.Name) and words_of(one.id) & {"weak", "weakly"} for one in walked(tree))
+def _has_name(tree: ast.AST, wanted: frozenset[str]) -> bool:
+    return any(isinstance(one, ast.Name) and words_of(one.id) & wanted for one in walked(tree))
+
+
+def _learned_on_the_support(tree: ast.AST) -> Iterator[Found]:
+    """What was adapted to the support is judged by the query, and prototypes are of the support (arXiv:1703.05175)."""
+    known = _given(tree)
+    for name, value, line in assignments(tree):
+        words, inside = words_of(name), words_in(value)
+        if words & _QUERY and "loss" in words and inside & _SUPPORT and not inside & _QUERY:
+            yield "formula", f"{name} = {ast.unparse(value)} is computed on the support", line
+        is_of_query = bool(inside & _QUERY) and not _words_behind(value, known) & _SUPPORT
+        if words & {"proto", "protos", "prototype", "prototypes"} and is_of_query and _has_name(tree, _SUPPORT):
+            yield "formula", f"{name} = {ast.unparse(value)} is made of the query that it is to judge", line
+
+
+def _uncertain_labels(tree: ast.AST) -> Iterator[Found]:
+    """Only labels that are sure are learned from (Sohn et al. 2020, arXiv:2001.07685, equation 4)."""
+    if not any(isinstance(one, ast.Name) and words_of(one.id) & {"pseudo"} for one in walked(tree)):
+        return
+    factors_of = {
+        name_of(inner(side))
+        for node in walked(tree)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+        for side in (node.left, node.right)
+    }
+    for name, value, line in assignments(tree):
+        test = inner(value)
+        if name not in factors_of or "mask" not in words_of(name) or not isinstance(test, ast.Compare):
+            continue
+        is_less = len(test.ops) == 1 and isinstance(test.ops[0], ast.Lt | ast.LtE)
+        sides = words_in(test.left), words_in(test.comparators[0])
+        if is_less and sides[0] & _SURE and sides[1] & _LIMITS:
+            yield "formula", f"{name} = {ast.unparse(value)} keeps the labels that are least sure", line
 
 
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_across_groups, _estimator, _members_alike, _labels_of_the_strong_view)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _across_groups,
+    _estimator,
+    _members_alike,
+    _labels_of_the_strong_view,
+    _learned_on_the_support,
+    _uncertain_labels,
+)

@@ -16,6 +16,8 @@ _QUANTILES: Final = (1.28, 1.2816, 1.282, 1.64, 1.645, 1.6449, 1.96, 1.95996, 1.
 _SPREAD: Final = frozenset({"std", "sigma", "stddev", "sd", "sqrt", "scale"})
 _ERRORS: Final = frozenset({"mse", "mses"})
 _SCORES: Final = frozenset({"logit", "logits"})
+_BEST: Final = frozenset({"top", "topk", "best", "recommended", "recs"})
+_RISING_SCORES: Final = frozenset({"score", "scores", "sim", "sims", "similarity", "logits", "probs"})
 _LOG10: Final = ("log10", "log10_")
 
 
@@ -79,5 +81,54 @@ def _threshold_of_a_probability(tree: ast.AST) -> Iterator[Found]:
             )
 
 
+def _rank_of_nothing(tree: ast.AST) -> Iterator[Found]:
+    """The gain at the first place is divided by log2(2): places count from 1 (Jaervelin and Kekaelaeinen 2002)."""
+    from_zero = {name_of(one) for node in walked(tree) for one in _counts_from_zero(node)}
+    for node in walked(tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
+            continue
+        for call in calls_in(node.right, "log2"):
+            given = operand(call)
+            is_next = isinstance(given, ast.BinOp) and isinstance(given.op, ast.Add) and ast.unparse(given.right) == "1"
+            place = given.left if is_next and isinstance(given, ast.BinOp) else None
+            is_range = isinstance(place, ast.Call) and called(place) == "arange" and len(place.args) == 1
+            if is_range or (isinstance(place, ast.Name) and place.id in from_zero):
+                yield "formula", f"{ast.unparse(call)} is zero at the first place, which divides by it", node.lineno
+
+
+def _counts_from_zero(node: ast.AST) -> list[ast.expr]:
+    """Return the variables that `range(n)` and `enumerate(x)` count from zero."""
+    if not isinstance(node, ast.For | ast.comprehension) or not isinstance(node.iter, ast.Call):
+        return []
+    if called(node.iter) == "enumerate" and len(node.iter.args) == 1 and not node.iter.keywords:
+        return node.target.elts[:1] if isinstance(node.target, ast.Tuple) else []
+    return [node.target] if called(node.iter) == "range" and len(node.iter.args) == 1 else []
+
+
+def _worst_for_best(tree: ast.AST) -> Iterator[Found]:
+    """`argsort` begins with the smallest, so the first of it are no best scores."""
+    for name, value, line in assignments(tree):
+        if not isinstance(value, ast.Subscript) or called(value.value) != "argsort" or not words_of(name) & _BEST:
+            continue
+        call, cut = value.value, value.slice
+        last = cut.elts[-1] if isinstance(cut, ast.Tuple) and cut.elts else cut
+        is_first = isinstance(last, ast.Slice) and last.lower is None and last.upper is not None and last.step is None
+        given = operand(call) if isinstance(call, ast.Call) else None
+        is_turned = given is None or "descending" in ast.unparse(call) or "-" in ast.unparse(given)
+        if (
+            is_first
+            and not is_turned
+            and words_in(given) & _RISING_SCORES
+            and not words_in(given) & {"dist", "dists", "rank"}
+        ):
+            yield "formula", f"{name} = {ast.unparse(value)} takes the lowest scores", line
+
+
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_decibels, _variance_in_an_interval, _threshold_of_a_probability)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _decibels,
+    _variance_in_an_interval,
+    _threshold_of_a_probability,
+    _rank_of_nothing,
+    _worst_for_best,
+)

@@ -179,6 +179,16 @@ def _digit_of(name: str) -> str:
     return digits[0] if len(digits) == 1 else ""
 
 
+def _inverse_by_name(tree: ast.AST) -> Iterator[Found]:
+    """What is called an inverse root of degrees has a negative power (arXiv:1609.02907, equation 2)."""
+    for name, value, line in assignments(tree):
+        text = ast.unparse(value)
+        is_root = next(calls_in(value, "sqrt"), None) is not None or "pow(0.5)" in text or "** 0.5" in text
+        inverts = "/" in text or "-" in text or words_in(value) & {"reciprocal", "rsqrt", "inv", "inverse", "pinv"}
+        if "inv" in words_of(name) and words_in(value) & {"deg", "degree", "degrees", "d"} and is_root and not inverts:
+            yield "formula", f"{name} = {text} is the root, and not the inverse of it", line
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _attention_scale,
@@ -187,4 +197,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _self_messages,
     _random_pretrained,
     _twin_call,
+    _inverse_by_name,
 )

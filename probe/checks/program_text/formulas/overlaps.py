@@ -4,13 +4,15 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ..bindings import Function, functions_in
+from ..bindings import Function, called, functions_in
 from ..expressions import assignments, calls_in, name_of, terms, words_in
+from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
 
 _OVERLAP: Final = frozenset({"inter", "intersection", "intersections", "overlap", "intersect"})
 _SMALL: Final = frozenset({"eps", "epsilon", "smooth", "smoothing", "tiny", "delta"})
+_CUTS: Final = ("clamp", "clamp_", "clamp_min", "clip", "relu", "where", "abs")
 _UNITES: Final = ("logical_or", "maximum", "max", "clamp", "clip", "clamp_min", "bitwise_or", "union", "unique")
 
 
@@ -38,7 +40,7 @@ def _doubles(function: Function) -> bool:
     """Return whether a function multiplies anything by two, or by a number with a name of Dice's family."""
     for node in walked(function):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
-            sides = [ast.unparse(side) for side in (node.left, node.right)]
+            sides = [ast.unparse(side).lstrip("-") for side in (node.left, node.right)]
             if any(side in ("2", "2.0", "0.5", "(1 + beta ** 2)", "1 + beta ** 2") for side in sides):
                 return True
         if isinstance(node, ast.AugAssign) and ast.unparse(node.value) in ("2", "2.0"):
@@ -67,5 +69,37 @@ def _sizes(node: ast.expr, known: Mapping[str, ast.expr], hops: int = 2) -> list
     return parts
 
 
+def _negative_sides(tree: ast.AST) -> Iterator[Found]:
+    """Boxes that do not touch have no overlap: negative sides are cut off at zero before they are multiplied."""
+    for function in functions_in(tree):
+        known = {name: value for name, value, _ in assignments(function)}
+        if next(calls_in(function, *_CUTS), None) is not None or _compares(function):
+            continue
+        for name, value, line in assignments(function):
+            is_product = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult)
+            if not words_of(name) & _OVERLAP or not is_product or not isinstance(value, ast.BinOp):
+                continue
+            sides = [known.get(name_of(one), one) for one in (value.left, value.right)]
+            if all(_is_between_corners(side, known) for side in sides):
+                yield (
+                    "formula",
+                    f"{name} = {ast.unparse(value)} is no overlap where sides are negative: boxes apart",
+                    line,
+                )
+
+
+def _compares(function: Function) -> bool:
+    """Return whether a function asks anything about its boxes, as whether they touch."""
+    return any(isinstance(node, ast.Compare) for node in walked(function))
+
+
+def _is_between_corners(side: ast.expr, known: Mapping[str, ast.expr]) -> bool:
+    """Return whether a side is the smaller end less the larger begin."""
+    if not isinstance(side, ast.BinOp) or not isinstance(side.op, ast.Sub):
+        return False
+    ends = [known.get(name_of(one), one) for one in (side.left, side.right)]
+    return called(ends[0]) in ("min", "minimum") and called(ends[1]) in ("max", "maximum")
+
+
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_half_an_overlap,)
+PATTERNS: Final[tuple[Pattern, ...]] = (_half_an_overlap, _negative_sides)

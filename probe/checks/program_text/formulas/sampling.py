@@ -1,11 +1,12 @@
 """Steps of samplers: guidance, noise, and the order of the steps."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import LOOPS, called, functions_in
-from ..expressions import calls_in, factors, inner, name_of, rest_of_one, terms, words_in
+from ..expressions import calls_in, factors, inner, name_of, operand, rest_of_one, terms, words_in
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -137,5 +138,113 @@ def _asks_a_model(loop: ast.For) -> bool:
     return asks and rest_of_one(loop.iter) is None
 
 
+def _two_levels(tree: ast.AST) -> Iterator[Found]:
+    """Signal and noise of a step have shares of one level (Song et al. 2021, arXiv:2010.02502, equation 12)."""
+    for node in walked(tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+            continue
+        left, right = (_rooted_share(side) for side in (node.left, node.right))
+        if left is None or right is None:
+            continue
+        (signal, of_noise), (noise, is_rest) = left, right
+        if is_rest and not of_noise and signal != noise and _is_other_level(signal, noise):
+            words = f"{ast.unparse(node)} takes the signal's share of {signal} and the noise's of {noise}"
+            yield "formula", words, node.lineno
+
+
+def _rooted_share(node: ast.expr) -> tuple[str, bool] | None:
+    """Return of which level a product has the root as a factor, and whether it is that of `1 - level`."""
+    for part in factors(node)[0]:
+        is_root = isinstance(part, ast.Call) and called(part) == "sqrt"
+        given = operand(part) if is_root and isinstance(part, ast.Call) else None
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Pow) and ast.unparse(part.right) == "0.5":
+            given = part.left
+        rest = rest_of_one(given)
+        level = rest if rest is not None else given
+        if isinstance(level, ast.Name | ast.Subscript | ast.Attribute) and words_in(level) & _LEVELS:
+            return ast.unparse(level), rest is not None
+    return None
+
+
+def _is_other_level(one: str, other: str) -> bool:
+    """Return whether two levels are of one kind at different steps, by `prev` or `next` in one of the names."""
+    words = (
+        set(re.findall(r"[a-z]+", one.lower().replace("_", " "))),
+        set(re.findall(r"[a-z]+", other.lower().replace("_", " "))),
+    )
+    return bool((words[0] ^ words[1]) & {"prev", "next", "s"})
+
+
+def _reversed_velocity(tree: ast.AST) -> Iterator[Found]:
+    """The velocity of (1 - t) a + t b is b - a (Lipman et al. 2023, arXiv:2210.02747, equation 23).
+
+    Told where the program's sampler runs times upwards and adds what the model gives.
+    """
+    paths = [found for node in walked(tree) if (found := _path(node)) is not None]
+    if not paths or not _adds_along(tree):
+        return
+    for node in walked(tree):
+        is_difference_of = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
+        sides = (
+            (ast.unparse(node.right), ast.unparse(node.left))
+            if is_difference_of and isinstance(node, ast.BinOp)
+            else None
+        )
+        if sides in paths and isinstance(node, ast.BinOp):
+            words = f"{ast.unparse(node)} points back along the path, and the sampler adds it on the way forth"
+            yield "sign", words, node.lineno
+            return
+
+
+def _path(node: ast.AST) -> tuple[str, str] | None:
+    """Return end and begin of a straight path, `b, a` of `(1 - t) * a + t * b`."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+        return None
+    for first, second in ((node.left, node.right), (node.right, node.left)):
+        begin, end = factors(first)[0], factors(second)[0]
+        times = [ast.unparse(rest) for one in begin if (rest := rest_of_one(one)) is not None]
+        if len(begin) == len(end) == 2 and len(times) == 1 and any(ast.unparse(one) == times[0] for one in end):
+            starts = [ast.unparse(one) for one in begin if rest_of_one(one) is None]
+            ends = [ast.unparse(one) for one in end if ast.unparse(one) != times[0]]
+            return (
+                (ends[0], starts[0])
+                if starts and ends and words_in(end[0]) | words_in(end[1]) & {"t", "time"}
+                else None
+            )
+    return None
+
+
+def _adds_along(tree: ast.AST) -> bool:
+    """Return whether a loop that counts up adds what a model gives to what it samples, and nothing runs backwards."""
+    text = ast.unparse(tree)
+    if re.search(r"reversed\(|linspace\(1|range\([^()]*-1\)|1 - i|1\.0 - i|-= |\bx - ", text):
+        return False
+    for loop in walked(tree):
+        if not isinstance(loop, ast.For) or not (
+            isinstance(loop.iter, ast.Call) and called(loop.iter) in ("range", "linspace")
+        ):
+            continue
+        for node in walked(loop):
+            if (
+                isinstance(node, ast.AugAssign)
+                and isinstance(node.op, ast.Add)
+                and name_of(node.target) in ("x", "z", "xt", "x_t")
+            ):
+                return True
+            if isinstance(node, ast.Assign) and name_of(node.targets[0]) in ("x", "z", "xt", "x_t"):
+                parts = list(terms(node.value))
+                own = [sign for term, sign in parts if name_of(term) == name_of(node.targets[0])]
+                if own == [1] and len(parts) > 1 and all(sign > 0 for _, sign in parts):
+                    return True
+    return False
+
+
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_guidance, _exchanged_guidance, _noise_of_a_step, _forward_sampler)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _guidance,
+    _exchanged_guidance,
+    _noise_of_a_step,
+    _forward_sampler,
+    _two_levels,
+    _reversed_velocity,
+)

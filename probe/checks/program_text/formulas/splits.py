@@ -1,7 +1,7 @@
 """What is fitted to the data of a training is given to the other data as it is, and not fitted to them anew."""
 
 import ast
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from typing import Final
 
 from ..bindings import Function, called, names_given, parameters_of
@@ -34,6 +34,9 @@ _CHOICES: Final = frozenset({"threshold", "thresholds", "thr", "thresh", "temper
 _CHOOSING: Final = frozenset(
     {"best", "find", "tune", "pick", "choose", "select", "fit", "search", "optimize", "optimal"}
 )
+#: Words of links, and of what makes a graph of them that messages pass along.
+_LINKS: Final = frozenset({"edge", "edges", "link", "links", "pos"})
+_PASSES: Final = frozenset({"adj", "adjacency", "normalize", "normalise", "normalized", "normalised", "laplacian"})
 _USES: Final = frozenset({"transform", "encode", "apply", "call", "convert", "prepare"})
 
 
@@ -224,6 +227,28 @@ def _chosen_on_the_test(tree: ast.AST) -> Iterator[Found]:
             yield "shift", f"{name} = {ast.unparse(value)} is chosen on the data that are to judge it", line
 
 
+def _edges_of_the_test(tree: ast.AST) -> Iterator[Found]:
+    """Links that are to be predicted pass no messages (Zhang and Chen 2018, arXiv:1802.09691, section 4)."""
+    known = values_of_names(tree)
+    wholes = [_whole_of(name, known) for name in known if words_of(name) & TRAINING and words_of(name) & _LINKS]
+    held = {_whole_of(name, known) for name in known if words_of(name) & _OTHERS and words_of(name) & _LINKS}
+    for whole in {one for one in wholes if one and one in held}:
+        calls = [call for call in walked(tree) if isinstance(call, ast.Call) and words_of(called(call)) & _PASSES]
+        given = [{one.id for part in call.args for one in walked(part) if isinstance(one, ast.Name)} for call in calls]
+        if any(names & {name for name in known if words_of(name) & TRAINING} for names in given):
+            continue
+        for call, names in zip(calls, given, strict=True):
+            if whole in names:
+                words = f"{ast.unparse(call)} passes messages along {whole}, with the links that are to be predicted"
+                yield "shift", words, call.lineno
+
+
+def _whole_of(name: str, known: Mapping[str, list[ast.expr]]) -> str:
+    """Return what all values of a name are parts of, `edges` of `edges[order[:n]]`."""
+    found = {one.value.id for one in known[name] if isinstance(one, ast.Subscript) and isinstance(one.value, ast.Name)}
+    return next(iter(found)) if len(found) == 1 else ""
+
+
 #: Every pattern of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _fitted_anew,
@@ -232,4 +257,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _fitted_by_each_use,
     _folds_share_a_model,
     _chosen_on_the_test,
+    _edges_of_the_test,
 )

@@ -32,10 +32,11 @@ def _preference(tree: ast.AST) -> Iterator[Found]:
             given = inner(call.args[0]) if call is not None and call.args else None
             if call is None or given is None or sign * (-1 if "logsigmoid" in ast.unparse(call.func) else 1) < 0:
                 continue
-            is_raised = "logsigmoid" in ast.unparse(call.func)
-            for one in walked(given):
+            parts, own = factors(given)
+            is_raised = ("logsigmoid" in ast.unparse(call.func)) == (own > 0)
+            for one in (inside for part in parts for inside in walked(part)):
                 if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub) and _is_swapped(one, is_raised=is_raised):
-                    yield "sign", f"{name} falls as {ast.unparse(one)} rises", line
+                    yield "sign", f"{name} falls as {ast.unparse(one)} {'rises' if is_raised else 'falls'}", line
 
 
 def _rebound(tree: ast.AST) -> Iterator[Found]:
@@ -225,6 +226,18 @@ def _divisors(node: ast.expr) -> set[str]:
     return found
 
 
+def _term_twice(tree: ast.AST) -> Iterator[Found]:
+    """A loss of two directions asks both: the same call added to itself asks one of them twice."""
+    makers = {name for name, value, _ in assignments(tree) if called(value).endswith("Loss")}
+    for node in walked(tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+            continue
+        is_loss = called(node.left) in {"cross_entropy", "binary_cross_entropy", "kl_div", "mse_loss", *makers}
+        draws = isinstance(node.left, ast.Call) and any(isinstance(one, ast.Call) for one in walked(node.left)[1:])
+        if is_loss and not draws and ast.dump(node.left) == ast.dump(node.right):
+            yield "formula", f"{ast.unparse(node)} adds one term to itself", node.lineno
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _preference,
@@ -233,4 +246,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _agreement,
     _easy_ones_first,
     _one_temperature,
+    _term_twice,
 )
