@@ -31,6 +31,7 @@ from .formulas import (
     positions,
     preparation,
     quantiles,
+    randomness,
     recognition,
     replay,
     sampling,
@@ -40,6 +41,7 @@ from .formulas import (
     snapshots,
     splits,
     survival,
+    together,
     training,
 )
 from .formulas.pattern import Sort
@@ -61,6 +63,7 @@ _FIELDS: Final = (
     aliases, policy, generative, network, training, averages, derivatives, survival, recognition, data, arguments,
     passes, scores, splits, quantiles, selection, pairs, snapshots, overlaps, likelihoods, measures, positions,
     sampling, mixing, distances, groups, replay, preparation, schedules, exploration,
+    randomness, together,
 )  # fmt: skip
 _PATTERNS: Final = tuple(pattern for field in _FIELDS for pattern in field.PATTERNS)
 

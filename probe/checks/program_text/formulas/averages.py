@@ -65,6 +65,8 @@ def _exchanged_networks(tree: ast.AST) -> Iterator[Found]:
 
 def _written_of(function: Function) -> tuple[list[str], str] | None:
     """Return the parameters of a soft update, and the one to whose network it writes; None for other functions."""
+    if not find(function, _mixes):
+        return None  # a copy, which may go either way
     for loop in walked(function):
         slow = _slow_parameter(loop) if isinstance(loop, ast.For) else ""
         if (
@@ -79,6 +81,12 @@ def _written_of(function: Function) -> tuple[list[str], str] | None:
             names = parameters_of(function)
             return next(((names, name) for name in networks if name in names), None)
     return None
+
+
+def _mixes(node: ast.AST) -> bool:
+    """Return whether an expression takes a share of something."""
+    is_product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+    return is_product or called(node) in ("lerp", "lerp_", "mul_", "mul")
 
 
 def _taken_decay(node: ast.AST) -> str:
@@ -219,6 +227,22 @@ def _statistics_of_an_average(tree: ast.AST) -> Iterator[Found]:
             yield "formula", words, call.lineno
 
 
+def _weight_of_positives(tree: ast.AST) -> Iterator[Found]:
+    """Positives are weighed by negatives over positives (King and Zeng 2001, equation 7, for two classes)."""
+    known = {name: value for name, value, _ in assignments(tree)}
+    for call in calls_in(tree, "BCEWithLogitsLoss", "binary_cross_entropy_with_logits"):
+        given = next((one.value for one in call.keywords if one.arg == "pos_weight"), None)
+        value = known.get(name_of(given), given)
+        for node in walked(value) if value is not None else ():
+            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
+                continue
+            above, below = node.left, node.right
+            is_named = bool(words_in(above) & {"pos", "positive", "positives"}) and not is_difference(above)
+            is_rest = isinstance(below, ast.BinOp) and is_difference(below) and ast.dump(below.right) == ast.dump(above)
+            if (is_named and bool(words_in(below) & {"neg", "negative", "negatives"})) or is_rest:
+                yield "formula", f"{ast.unparse(node)} gives rare positives the least weight: turned round", node.lineno
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _fast_copy,
@@ -226,4 +250,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _exchanged_networks,
     _weights_of_counts,
     _statistics_of_an_average,
+    _weight_of_positives,
 )

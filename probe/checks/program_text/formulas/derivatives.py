@@ -23,6 +23,7 @@ _REVERSALS: Final = frozenset({"reverse", "reversal", "reversed", "rev", "grl", 
 _TURNS: Final = ("flip", "flipud", "fliplr", "roll", "index_select", "gather")
 #: The derivative of an energy, `dHdq` or `dH_dp`.
 _OF_ENERGY: Final = re.compile(r"^d?(?:h|ham|energy)_?d_?(?P<by>[qpx])$")
+_ROLLOUTS: Final = frozenset({"rollout", "rollouts", "unroll", "simulate", "simulation"})
 _TIMES: Final = frozenset({"t", "time", "t0", "tau"})
 
 
@@ -175,6 +176,28 @@ def _unsquared_information(tree: ast.AST) -> Iterator[Found]:
                 yield "formula", f"{ast.unparse(node)} adds gradients, and not their squares", node.lineno
 
 
+def _unrolled_from_the_truth(tree: ast.AST) -> Iterator[Found]:
+    """A rollout goes on from its own last state; from the true one it shows the error of single steps."""
+    for function in functions_in(tree):
+        if not words_of(function.name) & _ROLLOUTS:
+            continue
+        begun = {name: value for name, value, _ in assignments(function) if isinstance(value, ast.Subscript)}
+        for loop in walked(function):
+            if not isinstance(loop, ast.For):
+                continue
+            for name, value, line in assignments(loop):
+                if (
+                    name not in begun
+                    or not isinstance(value, ast.Call)
+                    or any(is_name(one, name) for one in walked(value))
+                ):
+                    continue
+                whole = ast.unparse(begun[name].value) if isinstance(begun[name], ast.Subscript) else ""
+                if any(isinstance(one, ast.Subscript) and ast.unparse(one.value) == whole for one in walked(value)):
+                    words = f"{name} = {ast.unparse(value)} steps from the true state each time, and not from its own"
+                    yield "formula", words, line
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _other_variable,
@@ -183,4 +206,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _unreversed,
     _turned_flow,
     _unsquared_information,
+    _unrolled_from_the_truth,
 )

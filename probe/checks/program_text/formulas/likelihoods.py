@@ -132,10 +132,68 @@ def _scale_left_as_logarithm(tree: ast.AST) -> Iterator[Found]:
                 break
 
 
+def _logarithm_for_the_value(tree: ast.AST) -> Iterator[Found]:
+    """A parameter that is called the logarithm of something becomes it by `exp`."""
+    inside = [words_in(call) for call in calls_in(tree, *_TO_POSITIVE, "softmax", "log_softmax", "logsumexp")]
+    for name, value, _ in assignments(tree):
+        is_parameter = isinstance(value, ast.Call) and called(value) == "Parameter"
+        words = words_of(name)
+        if not is_parameter or not name.startswith("log_") or words & {"prob", "probs", "prior", "alpha"}:
+            continue
+        if any(words <= one for one in inside):
+            continue
+        for node in walked(tree):
+            is_turned = (
+                isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and name_of(node.operand) == name
+            )
+            if is_turned and isinstance(node, ast.UnaryOp):
+                yield "formula", f"{ast.unparse(node)} is minus a logarithm, and nothing takes its exp", node.lineno
+                break
+
+
+def _second_moment(tree: ast.AST) -> Iterator[Found]:
+    """The variance of a mixture is mean(var + mean^2) - mean^2 (Lakshminarayanan et al. 2017, arXiv:1612.01474)."""
+    for name, value, line in assignments(tree):
+        if not words_of(name) & {"var", "variance", "vars"} or find(value, is_difference):
+            continue
+        for call in calls_in(value, "mean"):
+            given = operand(call)
+            sides = [given.left, given.right] if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Add) else []
+            kinds = [bool(words_in(one) & {"var", "vars", "variance", "variances"}) for one in sides]
+            squares = [
+                one for one, is_spread in zip(sides, kinds, strict=True) if not is_spread and _is_squared_mean(one)
+            ]
+            if kinds.count(True) == 1 and squares and not _is_lowered(tree, name):
+                yield (
+                    "formula",
+                    f"{name} = {ast.unparse(value)} is the second moment: the squared mean is not taken off",
+                    line,
+                )
+
+
+def _is_squared_mean(node: ast.expr) -> bool:
+    """Return whether an expression is the square of means."""
+    is_power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and ast.unparse(node.right) == "2"
+    is_square = isinstance(node, ast.Call) and called(node) in ("square", "pow")
+    return (is_power or is_square) and bool(words_in(node) & {"mean", "means", "mu", "mus"})
+
+
+def _is_lowered(tree: ast.AST, name: str) -> bool:
+    """Return whether anything is taken off a value later on."""
+    for node in walked(tree):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub) and name_of(node.target) == name:
+            return True
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and name_of(node.left) == name:
+            return True
+    return False
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _grows_with_its_variance,
     _without_its_logarithm,
     _deviation_for_variance,
     _scale_left_as_logarithm,
+    _logarithm_for_the_value,
+    _second_moment,
 )

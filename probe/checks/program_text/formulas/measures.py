@@ -18,6 +18,8 @@ _ERRORS: Final = frozenset({"mse", "mses"})
 _SCORES: Final = frozenset({"logit", "logits"})
 _BEST: Final = frozenset({"top", "topk", "best", "recommended", "recs"})
 _RISING_SCORES: Final = frozenset({"score", "scores", "sim", "sims", "similarity", "logits", "probs"})
+_SINGLE: Final = {"BCEWithLogitsLoss", "binary_cross_entropy_with_logits"}
+_COMPETING: Final = {"cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss", "kl_div", "KLDivLoss"}
 _LOG10: Final = ("log10", "log10_")
 
 
@@ -124,6 +126,36 @@ def _worst_for_best(tree: ast.AST) -> Iterator[Found]:
             yield "formula", f"{name} = {ast.unparse(value)} takes the lowest scores", line
 
 
+def _competing_labels(tree: ast.AST) -> Iterator[Found]:
+    """Labels that are trained each by its own cross-entropy do not compete: their chance is a sigmoid."""
+    calls = {called(one) for one in walked(tree) if isinstance(one, ast.Call)}
+    if not calls & _SINGLE or calls & _COMPETING:
+        return
+    for call in calls_in(tree, "softmax"):
+        given = operand(call)
+        asked = (
+            words_of(called(given)) & {"model", "net", "network", "classifier"}
+            if isinstance(given, ast.Call)
+            else set()
+        )
+        if asked:
+            words = f"{ast.unparse(call)} lets labels compete that the loss, a binary cross-entropy, trains apart"
+            yield "formula", words, call.lineno
+
+
+def _beyond_half_the_rate(tree: ast.AST) -> Iterator[Found]:
+    """The n / 2 + 1 bins of a real transform reach from 0 to half the sampling rate (Shannon 1949)."""
+    for call in calls_in(tree, "linspace"):
+        given = [operand(call, number) for number in range(3)]
+        is_bins = given[2] is not None and ast.unparse(given[2]).replace(" ", "").endswith("//2+1")
+        if is_bins and words_of(name_of(given[1])) & {"rate", "sr", "fs"}:
+            yield (
+                "formula",
+                f"{ast.unparse(call)} spreads the bins to the whole sampling rate: they end at half of it",
+                call.lineno,
+            )
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _decibels,
@@ -131,4 +163,6 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _threshold_of_a_probability,
     _rank_of_nothing,
     _worst_for_best,
+    _competing_labels,
+    _beyond_half_the_rate,
 )

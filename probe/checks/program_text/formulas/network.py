@@ -12,6 +12,7 @@ from ..expressions import (
     blocks_in,
     calls_in,
     is_name,
+    name_of,
     words_in,
 )
 from ..names import words_of
@@ -185,8 +186,39 @@ def _inverse_by_name(tree: ast.AST) -> Iterator[Found]:
         text = ast.unparse(value)
         is_root = next(calls_in(value, "sqrt"), None) is not None or "pow(0.5)" in text or "** 0.5" in text
         inverts = "/" in text or "-" in text or words_in(value) & {"reciprocal", "rsqrt", "inv", "inverse", "pinv"}
-        if "inv" in words_of(name) and words_in(value) & {"deg", "degree", "degrees", "d"} and is_root and not inverts:
+        is_of_degrees = bool(words_in(value) & {"deg", "degree", "degrees", "d"})
+        if {"inv", "sqrt"} <= words_of(name) and is_of_degrees and is_root and not inverts and not _divides(tree, name):
             yield "formula", f"{name} = {text} is the root, and not the inverse of it", line
+
+
+def _divides(tree: ast.AST, name: str) -> bool:
+    """Return whether anything is divided by a value."""
+    below = [one.right for one in walked(tree) if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Div)]
+    return any(is_name(part, name) for one in below for part in walked(one))
+
+
+def _additive_scores(tree: ast.AST) -> Iterator[Found]:
+    """Additive scores have a tanh (Bahdanau et al. 2015, arXiv:1409.0473, appendix A.1.2).
+
+    Without one the query adds the same to the scores of all places, and a softmax takes that away again.
+    """
+    single = {
+        name_of(node.targets[0])
+        for node in walked(tree)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and called(node.value) == "Linear"
+        and len(node.value.args) > 1
+        and ast.unparse(node.value.args[1]) == "1"
+    }
+    for function in walked(tree):
+        if not isinstance(function, Function) or next(calls_in(function, "softmax", "Softmax"), None) is None:
+            continue
+        for call in calls_in(function, *single):
+            given = call.args[0] if call.args else None
+            if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Add):
+                words = f"{ast.unparse(call)} adds up, so the softmax takes the query's part away: a tanh is missing"
+                yield "formula", words, call.lineno
 
 
 #: Every formula of this file.
@@ -198,4 +230,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _random_pretrained,
     _twin_call,
     _inverse_by_name,
+    _additive_scores,
 )

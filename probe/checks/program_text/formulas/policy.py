@@ -38,6 +38,7 @@ _DEVIATIONS: Final = frozenset({"std", "sigma", "scale", "stddev", "var"})
 _RISING: Final = frozenset({"exp", "softplus", "elu", "sqrt"})
 _LOG_DEVIATIONS: Final = frozenset({"logstd", "logsigma", "logscale", "logvar"})
 _LIKELIHOODS: Final = frozenset({"logp", "logprob", "logprobs", "logpi", "lp", "prob", "probs"})
+_REFERENCES: Final = frozenset({"ref", "reference"})
 _RUNNING: Final = frozenset({"trace", "traces", "eligibility", "rms", "normalizer"})
 
 
@@ -294,6 +295,25 @@ def _is_squashing(term: ast.expr) -> bool:
     return False
 
 
+def _old_of_the_reference(tree: ast.AST) -> Iterator[Found]:
+    """The old policy is the one that sampled; a reference beside it is for the divergence (arXiv:2402.03300, eq. 3)."""
+    of_reference = [(name, value, line) for name, value, line in assignments(tree) if _asks_reference(value)]
+    if not any(words_of(name) & _REFERENCES for name, _, _ in of_reference):
+        return
+    for name, value, line in of_reference:
+        if words_of(name) & _OLD and not words_of(name) & _REFERENCES:
+            yield "formula", f"{name} = {ast.unparse(value)} asks the reference, not the policy that sampled", line
+
+
+def _asks_reference(value: ast.expr) -> bool:
+    """Return whether a call is one of the reference, or is given it and no other network."""
+    if not isinstance(value, ast.Call):
+        return False
+    words = [words_of(name_of(one)) for one in (value.func, *value.args)]
+    asked = any(one & _REFERENCES for one in words)
+    return asked and not any(one & {"policy", "actor", "model", "net"} and not one & _REFERENCES for one in words)
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _ratio,
@@ -307,4 +327,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _logarithm_as_scale,
     _other_action,
     _squashed,
+    _old_of_the_reference,
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import LOOPS, called, functions_in
-from ..expressions import calls_in, factors, inner, name_of, operand, rest_of_one, terms, words_in
+from ..expressions import assignments, calls_in, factors, inner, name_of, operand, rest_of_one, terms, words_in
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -239,6 +239,36 @@ def _adds_along(tree: ast.AST) -> bool:
     return False
 
 
+def _step_before_in_strides(tree: ast.AST) -> Iterator[Found]:
+    """A sampler that skips steps goes to the level of the next one that it visits (arXiv:2010.02502, section 4.2)."""
+    for function in functions_in(tree):
+        strided = {
+            name
+            for name, value, _ in assignments(function)
+            if next(calls_in(value, "linspace"), None) or _is_stride(value)
+        }
+        for loop in walked(function):
+            if not isinstance(loop, ast.For) or not (_is_stride(loop.iter) or _names_in(loop.iter) & strided):
+                continue
+            steps = {one.id for one in walked(loop.target) if isinstance(one, ast.Name)}
+            for node in walked(loop):
+                index = ast.unparse(node.slice) if isinstance(node, ast.Subscript) else ""
+                is_before = index in {f"{step} - 1" for step in steps - {"i", "j", "k", "n"}}
+                if is_before and isinstance(node, ast.Subscript) and words_in(node.value) & _LEVELS:
+                    yield "formula", f"{ast.unparse(node)} is one step back, and the sampler goes several", node.lineno
+
+
+def _names_in(node: ast.expr) -> set[str]:
+    """Return the names of an expression."""
+    return {one.id for one in walked(node) if isinstance(one, ast.Name)}
+
+
+def _is_stride(value: ast.expr) -> bool:
+    """Return whether a value counts in steps of more than one, `range(0, T, T // n)`."""
+    calls = list(calls_in(value, "range", "arange"))
+    return any(len(call.args) == 3 and ast.unparse(call.args[2]) not in ("1", "-1") for call in calls)
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _guidance,
@@ -247,4 +277,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _forward_sampler,
     _two_levels,
     _reversed_velocity,
+    _step_before_in_strides,
 )

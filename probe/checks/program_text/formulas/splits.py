@@ -37,6 +37,8 @@ _CHOOSING: Final = frozenset(
 #: Words of links, and of what makes a graph of them that messages pass along.
 _LINKS: Final = frozenset({"edge", "edges", "link", "links", "pos"})
 _PASSES: Final = frozenset({"adj", "adjacency", "normalize", "normalise", "normalized", "normalised", "laplacian"})
+_SETS: Final = frozenset({"loader", "set", "ds", "dl", "dataset", "data", "x", "inputs", "iter", "split"})
+_TESTS: Final = frozenset({"test", "tst", "te"})
 _USES: Final = frozenset({"transform", "encode", "apply", "call", "convert", "prepare"})
 
 
@@ -249,6 +251,44 @@ def _whole_of(name: str, known: Mapping[str, list[ast.expr]]) -> str:
     return next(iter(found)) if len(found) == 1 else ""
 
 
+def _named_for_another_split(tree: ast.AST) -> Iterator[Found]:
+    """What is named after the validation data is computed from them, and not from those of the test."""
+    if not any(
+        name_of(one) and words_of(name_of(one)) & _VALIDATION and words_of(name_of(one)) & _SETS for one in walked(tree)
+    ):
+        return
+    for node in walked(tree):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        names = [words_of(name_of(one)) for one in walked(node.targets[0]) if isinstance(one, ast.Name)]
+        given = [words_of(name_of(one)) for one in node.value.args]
+        is_for_validation = bool(names) and all(words & _VALIDATION for words in names)
+        if is_for_validation and any(words & _TESTS and words & _SETS and not words & _VALIDATION for words in given):
+            yield (
+                "shift",
+                f"{ast.unparse(node)} takes the test data for what is named after the validation",
+                node.lineno,
+            )
+
+
+def _prepared_in_part(tree: ast.AST) -> Iterator[Found]:
+    """Both splits are shifted and scaled: `(train - mean) / std` beside `test - mean` leaves the test at its scale."""
+    prepared = {name: (value, line) for name, value, line in assignments(tree) if isinstance(value, ast.BinOp)}
+    for name, (value, _) in prepared.items():
+        if not words_of(name) & TRAINING or not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Div):
+            continue
+        shifted = value.left
+        for other, (part, line) in prepared.items():
+            is_twin = words_of(other) & _OTHERS and words_of(name) - TRAINING == words_of(other) - _OTHERS
+            is_shifted = isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub) and isinstance(shifted, ast.BinOp)
+            if not is_twin or not is_shifted or not isinstance(part, ast.BinOp) or not isinstance(shifted, ast.BinOp):
+                continue
+            is_own = name_of(part.left) == other and name_of(shifted.left) == name
+            if is_own and ast.dump(part.right) == ast.dump(shifted.right):
+                words = f"{other} = {ast.unparse(part)} is not divided by {ast.unparse(value.right)}, as {name} is"
+                yield "shift", words, line
+
+
 #: Every pattern of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _fitted_anew,
@@ -258,4 +298,6 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _folds_share_a_model,
     _chosen_on_the_test,
     _edges_of_the_test,
+    _named_for_another_split,
+    _prepared_in_part,
 )

@@ -1,0 +1,88 @@
+"""Random draws: each is read, and has the chance that its name says."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from ..bindings import called, functions_in
+from ..expressions import assignments, calls_in, inner, name_of, words_in
+from ..names import words_of
+from ..trees import walked
+from .pattern import Found, Pattern
+
+_DRAWS: Final = ("rand", "random", "rand_like", "uniform")
+_NUMBERS: Final = ("randint", "randrange", "integers", "beta", "uniform", "random_integers")
+_DROPS: Final = frozenset({"drop", "drops", "dropped"})
+_KEEPS: Final = frozenset({"keep", "keeps", "kept"})
+
+
+def _drawn_and_unread(tree: ast.AST) -> Iterator[Found]:
+    """A number that is drawn decides something: one that nothing reads was to be used."""
+    for function in functions_in(tree):
+        reads = Counter(
+            one.id for one in walked(function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)
+        )
+        outside = {name for one in walked(function) if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
+        for name, value, line in _named(function):
+            call = _without_item(value)
+            is_drawn = called(call) in _NUMBERS and not name.startswith("_") and name not in outside
+            if is_drawn and not reads[name] and "locals" not in reads and isinstance(value, ast.expr):
+                yield "formula", f"{name} = {ast.unparse(value)} is drawn, and nothing reads it", line
+
+
+def _named(function: ast.AST) -> Iterator[tuple[str, ast.expr, int]]:
+    """Yield plain names, one by one, that statements give values; no attributes, which others may read."""
+    for node in walked(function):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            yield node.targets[0].id, node.value, node.lineno
+
+
+def _without_item(node: ast.expr) -> ast.expr:
+    """Return the draw itself, of `int(draw)` and `draw.item()`."""
+    if isinstance(node, ast.Call) and called(node) == "int" and node.args:
+        node = node.args[0]
+    if isinstance(node, ast.Call) and called(node) == "item" and isinstance(node.func, ast.Attribute):
+        node = node.func.value
+    return node
+
+
+def _dropped_by_the_rest(tree: ast.AST) -> Iterator[Found]:
+    """With chance p something is dropped where a draw is below p, and kept where it is above."""
+    for name, value, line in assignments(tree):
+        test = inner(value)
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1 or next(calls_in(test.left, *_DRAWS), None) is None:
+            continue
+        limit = words_in(test.comparators[0])
+        is_below = isinstance(test.ops[0], ast.Lt | ast.LtE)
+        words = words_of(name)
+        of_drop = (
+            bool(limit & (_DROPS | {"uncond", "dropout"}))
+            and not limit & _KEEPS
+            and "1 -" not in ast.unparse(test.comparators[0])
+        )
+        is_turned = (bool(words & _DROPS) and not is_below) or (bool(words & _KEEPS) and is_below)
+        if of_drop and is_turned and name_of(test.comparators[0]):
+            yield "formula", f"{name} = {ast.unparse(value)} has the chance 1 - {name_of(test.comparators[0])}", line
+
+
+def _slot_always_there(tree: ast.AST) -> Iterator[Found]:
+    """A reservoir draws from all that was seen, so that most new samples find no place (Vitter 1985, algorithm R)."""
+    for function in functions_in(tree):
+        drawn = {name: (value, line) for name, value, line in _named(function)}
+        for node in walked(function):
+            if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare) or len(node.test.ops) != 1:
+                continue
+            name = name_of(node.test.left)
+            value = drawn[name][0] if name in drawn else None
+            if not isinstance(value, ast.Call) or called(value) not in ("randrange", "randint", "integers"):
+                continue
+            is_inclusive = called(value) == "randint" and ast.unparse(value.func) == "random.randint"
+            limit, above = ast.unparse(node.test.comparators[0]), ast.unparse(value.args[-1]) if value.args else ""
+            if isinstance(node.test.ops[0], ast.Lt) and limit == above and not is_inclusive and not value.keywords:
+                words = f"{ast.unparse(node.test)} always holds: {name} is drawn from {ast.unparse(value)}"
+                yield "formula", words, node.lineno
+
+
+#: Every formula of this file.
+PATTERNS: Final[tuple[Pattern, ...]] = (_drawn_and_unread, _dropped_by_the_rest, _slot_always_there)
