@@ -68,6 +68,27 @@ def multiple_of(before: torch.Tensor, after: torch.Tensor) -> float | None:
     return factor if is_multiple and abs(1.0 - factor) > _SAME else None
 
 
+def mostly_the_start(
+    name: str, first: torch.Tensor, trained: torch.Tensor, used: torch.Tensor, steps: int
+) -> CheckResult | None:
+    """Return that a network is evaluated with weights that are mostly those of its start, as an average may leave them.
+
+    The very first weights are left out: they are put back where another training begins.
+
+    Args:
+        name: The network's.
+        first, trained, used: Samples of it at the start, as so many steps had come to, and as it is evaluated.
+    """
+    if trained.shape != first.shape or used.shape != first.shape:
+        return None
+    gone, way = float((used - first).norm()), float((trained - first).norm())
+    if not 0.0 < gone < _HARDLY_AT_ALL * way or way < _MOVED * float(first.norm()):
+        return None
+    words = f"{name} is evaluated with weights that have gone {gone / way:.1%} of the way that {steps} steps have gone"
+    claim = f"{name} is evaluated with what it has learned"
+    return broken(FOLLOWS, claim, words, subject=name, averaged=gone / way, ended=1.0)
+
+
 @dataclass(slots=True)
 class CopyHistory:
     """What is known of a copy and of the network that it follows.
@@ -151,6 +172,22 @@ class CopyHistory:
         is_left = torch.equal(copy, first_copy) and not torch.equal(network, first_network)
         if self.looks < _LATE or self.gone == 0.0 or not is_left:
             return None
+        return self._left(copy)
+
+    def statistics_at_the_end(self, copy: torch.Tensor | None, network: torch.Tensor | None) -> CheckResult | None:
+        """Return the same as the training ends, of a copy whose weights have moved since they were first seen."""
+        if copy is None or network is None or self.first_statistics is None or copy.shape != network.shape:
+            return None
+        first_copy, first_network = self.first_statistics
+        is_left = torch.equal(copy, first_copy) and not torch.equal(network, first_network)
+        return self._left(copy) if is_left and self.gone > 0.0 else None
+
+    @property
+    def lags(self) -> bool:
+        """Whether the copy is called and differs from its network as steps begin."""
+        return self.looks > 1 and self.has_parted and self.calls > 0
+
+    def _left(self, copy: torch.Tensor) -> CheckResult:
         words = (
             f"the weights of {self.copy} follow those of {self.network}, and the running statistics of its batch norms "
             f"are still those of the first look"

@@ -27,6 +27,7 @@ from .torch_checks import ALL_CHECKS, OCCASIONS, TorchChecks
 from .torch_closures import without_wrapper
 from .torch_collectives import CommunicationHooks
 from .torch_communication import TorchCommunication
+from .torch_evaluated_weights import EvaluatedWeights
 from .torch_facts import TorchFacts
 from .torch_fast_path import FastPath
 from .torch_hook_tables import hidden_in
@@ -321,6 +322,9 @@ class TorchAdapter:
         recorder.last_looks.append(partial(resting.training_ends, recorder, len(OCCASIONS) + 1))
         direction = StepDirection(lambda: view.optimizers)
         self._checks = TorchChecks(sites, recorder, reached=reached, resting=resting, direction=direction)
+        evaluated = EvaluatedWeights(sites.entrances(), lambda: view.optimizers, recorder)
+        resting.glances.join(evaluated.glance)
+        self._handles.append(evaluated)
         return self._checks, TorchTargets(sites, recorder), resting.glances
 
     def _join_checks(self, training: TorchTraining) -> TurnChecks:

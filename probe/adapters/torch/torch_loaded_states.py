@@ -1,11 +1,12 @@
 """Hears of networks of which `load_state_dict` has loaded nothing: where names may differ, it says so to nobody."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import torch
 
+from ...aside import is_aside
 from ...checks.check_result import CheckResult, broken
 from ...guard import Guard
 from .torch_patches import PatchedFunctions, report
@@ -31,6 +32,28 @@ class LoadedStates:
         _without.pop(module, None)
         if missing and unexpected and isinstance(given, Mapping) and len(missing) >= len(module.state_dict()):
             _without[module] = (str(missing[0]), str(unexpected[0]), len(given))
+
+
+class StateIsLoaded:
+    """Calls a function when one of these modules has loaded a state.
+
+    Args:
+        modules: Which ones; of others nothing is told.
+    """
+
+    def __init__(self, modules: Iterable[torch.nn.Module], call: Callable[[], None], guard: Guard) -> None:
+        self.guard = guard
+        self._modules, self._call = {id(module) for module in modules}, call
+        _loads.add(self)
+
+    def state_loaded(self, module: torch.nn.Module, _given: object, _result: Any) -> None:
+        """Note that a module has loaded a state."""
+        if id(module) in self._modules and not is_aside():
+            self._call()
+
+    def remove(self) -> None:
+        """Listen no more."""
+        _loads.remove(self)
 
 
 def of_which_nothing_was_loaded(name_of: Callable[[torch.nn.Module], str]) -> Iterator[CheckResult]:
@@ -59,6 +82,6 @@ def _announced(original: Callable[..., Any]) -> Callable[..., Any]:
 
 #: Modules that have found none of their names: one of theirs, one of those that they were given, and how many.
 _without: WeakKeyDictionary[torch.nn.Module, tuple[str, str, int]] = WeakKeyDictionary()
-_loads: PatchedFunctions[LoadedStates] = PatchedFunctions(
+_loads: PatchedFunctions[LoadedStates | StateIsLoaded] = PatchedFunctions(
     lambda: _loads.put(torch.nn.Module, "load_state_dict", _announced)
 )

@@ -28,7 +28,7 @@ _MOST_COPIES, _MOST_PARAMETERS = 8, 2000
 #: Other networks whose mode is asked for; a notebook may keep those of trainings before.
 _MOST_OTHERS = 64
 #: The first step at whose end both are looked at for the training's end: what is told of them there is of longer ones.
-_FIRST_GLANCE = LONG
+_FIRST_GLANCE = LONG // 4
 
 
 class RestingNetworks:
@@ -78,16 +78,17 @@ class RestingNetworks:
 
     def step_ends(self) -> Iterator[CheckResult]:
         """Yield what the looks so far tell."""
-        for each in (*(self._pairs or ()), *self._others):
-            yield from each.look()
+        pairs = self._pairs or ()
+        for each in (*pairs, *self._others):
+            others = [pair for pair in pairs if pair is not each]
+            yield from (one for one in each.look() if "alike" not in one.numbers or not any(p.lags for p in others))
         yield from of_which_nothing_was_loaded(lambda network: names_of([network], self._modules)[id(network)])
 
     def training_ends(self, recorder: Recorder, occasion: int, error: BaseException | None) -> None:
         """Record what is known of the copies as a training ends that does not fail."""
         with self._guard.quietly(), checking(), torch.no_grad():
             for pair in () if error is not None else self._pairs or ():
-                result = pair.end(recorder.current.step)
-                if result is not None:
+                for result in pair.end(recorder.current.step):
                     recorder.event("check", "", occasion=occasion, **result.data())
 
     def _glance(self, step: int) -> None:
@@ -138,14 +139,19 @@ class CopyGlances:
     """
 
     def __init__(self, glance: Callable[[int], None], guard: Guard) -> None:
-        self._glance, self._guard = glance, guard
+        self._glances, self._guard = [glance], guard
         self.wants_end_of = _FIRST_GLANCE
+
+    def join(self, glance: Callable[[int], None]) -> None:
+        """Let another one look at the same steps."""
+        self._glances.append(glance)
 
     def step_ends(self, step: int) -> None:
         """Look, and wait for a twentieth of the steps so far."""
         self.wants_end_of = step + step // 20 + 1
         with self._guard.quietly(), checking(), torch.no_grad():
-            self._glance(step)
+            for glance in self._glances:
+                glance(step)
 
     def remove(self) -> None:
         """Look no more."""
@@ -163,6 +169,12 @@ class _Pair:
         self._is_called = self._is_frozen = self._is_asked = False
         self._next = NextStates(copy_name, network_name)
         self._newest: tuple[torch.Tensor, torch.Tensor, int] | None = None
+        self._statistics: tuple[torch.Tensor | None, torch.Tensor | None] = None, None
+
+    @property
+    def lags(self) -> bool:
+        """Whether the copy is a slow one."""
+        return self._history.lags
 
     def arm(self, answered: Callable[[Any], None], guard: Guard) -> list[Any]:
         copy, network = self._copy(), self._network()
@@ -201,15 +213,20 @@ class _Pair:
         self._ended = self._begun = None
         yield from (result for result in results if result is not None)
 
-    def end(self, steps: int) -> CheckResult | None:
-        """Return what both have come to; of those that are gone, as they were seen last."""
+    def end(self, steps: int) -> Iterator[CheckResult]:
+        """Yield what both have come to; of those that are gone, as they were seen last."""
         self.glance(steps)
-        return None if self._newest is None else self._history.at_the_end(*self._newest)
+        results = (
+            None if self._newest is None else self._history.at_the_end(*self._newest),
+            self._history.statistics_at_the_end(*self._statistics),
+        )
+        yield from (result for result in results if result is not None)
 
     def glance(self, step: int) -> None:
         copy, network = self._copy(), self._network()
         if copy is not None and network is not None:
             self._newest = sample_of(copy), sample_of(network), step
+            self._statistics = statistics_of(copy), statistics_of(network)
 
     def _note(self, *_: Any) -> None:
         """Note a call, and one through which no gradient comes to the copy."""

@@ -162,3 +162,74 @@ def test_values_of_next_states_come_from_a_copy_that_follows(run_alike, followin
     store, found, _ = run_alike(VALUES.format(following=following, follow=follow))
     told = [one for one in store.findings(found.id) if one.cause == "stale_target" and one.severity != "info"]
     assert [words in one.explanation for one in told] == ([True] if words else [])
+
+
+SHADOW = """
+network = net(3, 16, 2)
+shadow = {{name: value.detach().clone() for name, value in network.state_dict().items()}}
+optimizer = torch.optim.Adam(network.parameters(), 1e-2)
+for step in range(260):
+    x = torch.randn(8, 3)
+    loss = functional.mse_loss(network(x), 0.5 * x[:, :2])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    for name, value in network.state_dict().items():
+        shadow[name].lerp_(value, {rate})
+    losses.append(loss.item())
+{use}
+network.eval()
+trained = [network]
+"""
+LOADED = "network.load_state_dict(shadow)"
+WRITTEN = "[one.data.copy_(shadow[name]) for name, one in network.named_parameters()]"
+
+
+@pytest.mark.parametrize(
+    ("rate", "use", "is_told"),
+    [
+        (0.0001, LOADED, True),
+        (0.0001, WRITTEN, True),
+        (0.02, LOADED, False),
+        (0.0001, "", False),
+        (0.0, LOADED, False),  # the very start, as where another training begins
+    ],
+)
+def test_an_evaluation_with_an_average_that_is_still_the_start_is_told(run_alike, rate, use, is_told):
+    store, found, _ = run_alike(SHADOW.format(rate=rate, use=use))
+    told = [one for one in store.findings(found.id) if one.cause == "stale_target"]
+    assert [one.severity for one in told] == ["warning"] * is_told
+    assert all("is evaluated with weights that have gone" in one.explanation for one in told)
+
+
+def test_another_training_from_the_same_start_is_no_average(run_alike):
+    again = (
+        f"{LOADED}\noptimizer = torch.optim.Adam(network.parameters(), 1e-3)\n"
+        "for step in range(3):\n    optimizer.zero_grad()\n    functional.mse_loss(network(x), x[:, :2]).backward()\n"
+        "    optimizer.step()\n"
+    )
+    store, found, _ = run_alike(SHADOW.format(rate=0.0, use=again))
+    assert not [one for one in store.findings(found.id) if one.cause == "stale_target"]
+
+
+def test_a_copy_that_follows_at_once_beside_one_that_lags_is_no_mistake(run_alike):
+    """The target policy of actor and critic may be the actor itself, as long as its judge's target stays."""
+    text = VALUES.replace(
+        "target = copy.deepcopy(network)", "target, other = copy.deepcopy(network), copy.deepcopy(network)"
+    )
+    text = text.replace("trained = [network, target]", "trained = [network, target, other]")
+    text = text.replace("target(following).max(1)", "(target(following) + 0 * other(following)).max(1)")
+    both = "other.load_state_dict(network.state_dict()); step % 20 or target.load_state_dict(network.state_dict())"
+    store, found, _ = run_alike(text.format(following=MOVES, follow=both))
+    assert not [one for one in store.findings(found.id) if one.cause == "stale_target" and one.severity != "info"]
+    alone = VALUES.format(following=MOVES, follow="target.load_state_dict(network.state_dict())")
+    store, found, _ = run_alike(alone)
+    assert [one.site for one in store.findings(found.id) if one.cause == "stale_target"] == ["target"]
+
+
+def test_running_statistics_of_the_start_are_told_of_a_short_training_too(run_alike):
+    text = TRAINING.replace("net(3, 16, 2)", "nn.Sequential(nn.Linear(3, 16), nn.BatchNorm1d(16), nn.Linear(16, 2))")
+    text = text.replace("wanted = target(x)", "wanted = 0.5 * x[:, :2]").replace("range(203)", "range(120)")
+    store, found, _ = run_alike(text.format(follow="follow(target, network, 0.05)"))
+    (finding,) = [one for one in store.findings(found.id) if one.cause == "stale_target"]
+    assert "running statistics of its batch norms" in finding.explanation

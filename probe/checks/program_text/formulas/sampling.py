@@ -86,9 +86,9 @@ def _noise_of_a_step(tree: ast.AST) -> Iterator[Found]:
                 is_noise = next(calls_in(term, *_NOISE), None) is not None or bool(words & {"noise", "eps"})
                 if is_noise:
                     noise |= kind - {name for name in kind if words_of(name) & {"noise", "eps", "z"}}
-                elif words & {"score", "scores"}:
+                elif words & {"score", "scores"} or ("langevin" in function.name.lower() and len(parts) > 1):
                     drift |= kind
-                    if sign * own < 0 and _has_noise(node.value):
+                    if words & {"score", "scores"} and sign * own < 0 and _has_noise(node.value):
                         yield (
                             "sign",
                             f"{ast.unparse(node)} goes against the score, which points to the data",
