@@ -77,7 +77,7 @@ def ended_schedules(
         yield EndedSchedule(words, advice, evidence, is_certain=True)
     elif is_an_epoch and _SHORT * steps <= length <= _LONG * steps and stepped <= _MOVED * length:
         words = f"{said}, and its length is {length:.0f}: it has gone {stepped / length:.1%} of its way"
-        is_certain = abs(length - steps) <= max(_ITS_OWN * steps, 1)
+        is_certain = abs(length - steps) <= max(_ITS_OWN * steps, 2)
         advice = "step a schedule whose length is in batches after every step of the optimizer"
         asked = "" if is_certain else "; does it count epochs?"
         yield EndedSchedule(words + asked, advice, evidence, is_certain=is_certain)

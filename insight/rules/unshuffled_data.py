@@ -49,7 +49,12 @@ _HALVES = (0.0,) * 6 + (1.0,) * 6
     phase=LOSS,
     memory=_UnshuffledDataState,
     is_optional=True,
-    fires_on=(_run((0.0,) * 12, _HALVES), _run((0.0,) * 12, _HALVES, "target/binary_entropy")),
+    fires_on=(
+        _run((0.0,) * 12, _HALVES),
+        _run((0.0,) * 12, _HALVES, "target/binary_entropy"),
+        # two batches of each class
+        _run((0.0,) * 12, tuple(float(number // 2) for number in range(12))),
+    ),
     silent_on=(
         _run((2.2,) * 12, (0.0, 3.0, 2.0, 1.0) * 3),
         _run((0.0,) * 12, _HALVES, "target/binary_entropy", "adversarial"),
@@ -81,7 +86,7 @@ def check(context: StepContext, memory: _UnshuffledDataState) -> Iterator[Findin
         for (before, top_before), (after, top_after) in zip(memory.tops[:-1], memory.tops[1:], strict=True)
         if after - before <= 1
     ]
-    is_ordered = neighbours.count(True) >= _NEIGHBOURS and neighbours.count(True) > 2 * neighbours.count(False)
+    is_ordered = neighbours.count(True) >= _NEIGHBOURS and neighbours.count(True) > neighbours.count(False)
     if len(low) < _BATCHES or len(low) < 0.8 * len(memory.shares) or not is_ordered:
         return
     memory.is_reported = True
