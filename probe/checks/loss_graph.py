@@ -18,6 +18,7 @@ _TARGET = "no gradient flows through the target of a temporal difference"
 _MINIMISED = "the training lowers {name}"
 #: Nodes that are visited from a loss back to the model's outputs.
 _MOST_NODES = 600
+_LOSSES = ("MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss")
 _DIFFERENCES = ("SubBackward0",)
 _DISTANCES = ("MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0")
 #: How the names of nodes begin that change the shape or the number format only.
@@ -104,7 +105,7 @@ def pairs_are_compared_once(
     """
     has_looked = False
     for node in nodes:
-        if not node.name().startswith(("Sub", "Mul", "Div", "Add", "MseLoss", "L1Loss", "SmoothL1Loss")):
+        if not node.name().startswith(("Sub", "Mul", "Div", "Add", *_LOSSES)):
             continue
         given = [(before, at) for before, at in node.next_functions]
         known = [(before, at) for before, at in given if before is not None]
@@ -112,6 +113,9 @@ def pairs_are_compared_once(
         if len(given) != 2 or len(known) != 1:
             continue
         has_looked = True
+        if node.name().startswith(_LOSSES) and known[0][0].name() == "ExpandBackward0":  # both are made of one shape
+            made = shape_of(known[0][0], 0)
+            known = [known[0][0].next_functions[0]]
         shape = shape_of(*known[0])
         batch = made[0] if made else 0
         if batch > 1 and batch in batches and made == (batch, batch) and shape in ((batch, 1), (1, batch), (batch,)):
@@ -151,6 +155,8 @@ def _written_pairs(nodes: Sequence[Node], batches: Collection[int], parts: Parts
         batch = made[0] if made else 0
         if len(known) != 1 or batch < 2 or batch not in batches or made[:2] != (batch, batch):
             continue
+        if known[0][0].name() == "ExpandBackward0":  # as l1_loss does
+            known = [known[0][0].next_functions[0]]
         shape = shape_of(*known[0])
         if shape != made and shape in (made[1:], (1, *made[1:]), (batch, 1, *made[2:])):
             return _all_pairs(shape, made, batch).at(parts.maker_of(known[0][0]))

@@ -207,6 +207,17 @@ def test_predictions_that_are_compared_with_all_targets(tmp_path, shape, outcome
     assert found["loss_compares_pairs_once", ""] == outcome
 
 
+@pytest.mark.filterwarnings("ignore:Using a target size")
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
+@pytest.mark.parametrize(("shape", "outcome"), [((16, 1), "held"), ((16,), "broken"), ((16, 16), "broken")])
+def test_targets_that_a_loss_function_broadcasts(tmp_path, name, shape, outcome):
+    """Rewards without a column beside values with one make a target of all pairs."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1)
+    found = outcomes(tmp_path, model, lambda: getattr(functional, name)(model(torch.randn(16, 4)), torch.randn(shape)))
+    assert found["loss_compares_pairs_once", ""] == outcome
+
+
 @pytest.mark.parametrize(("axes", "outcome"), [((), "held"), ((2,), "held"), ((0, 1, 2), "broken")])
 def test_distances_of_all_pairs_whose_mean_is_the_loss(tmp_path, axes, outcome):
     torch.manual_seed(0)
