@@ -45,6 +45,12 @@ def axes_are_not_exchanged_by_reshaping(
         subject: What reshapes; empty for a model.
     """
     for before, after, module in reshapes:
+        if _spreads_channels(before, after, samples):
+            words = (
+                f"a tensor {_shape(before)} is reshaped to pictures {_shape(after)}: each channel becomes some rows "
+                "of it; a pixel shuffle puts channels beside each other"
+            )
+            return broken(RESHAPED, _CLAIM, words, subject=subject, axes=float(len(before))).at(module)
         order = exchanged_axes(before, after, samples)
         if order is not None:
             words = (
@@ -115,6 +121,18 @@ def _takes_channels_for_last(before: Sequence[int], after: Sequence[int], sample
     """Return whether pictures become rows of as many values as they have channels, `(B, C, H, W)` to `(B H W, C)`."""
     is_of_pictures = len(before) >= _PICTURES and before[0] in samples
     return is_of_pictures and len(after) == _FEWEST_AXES and after[1] == before[1]
+
+
+def _spreads_channels(before: Sequence[int], after: Sequence[int], samples: set[int]) -> bool:
+    """Return whether channels of pictures are spread over larger ones, `(B, C r r, H, W)` to `(B, C, r H, r W)`.
+
+    A pixel shuffle exchanges axes for that (Shi et al. 2016, arXiv:1609.05158, equation 4).
+    """
+    if not len(before) == len(after) == _PICTURES or before[0] != after[0] or before[0] not in samples:
+        return False
+    times = after[2] // max(before[2], 1)
+    is_larger = times > 1 and before[2] > 1 and before[3] > 1
+    return is_larger and [after[1] * times**2, *after[2:]] == [before[1], times * before[2], times * before[3]]
 
 
 def _shape(sizes: Sequence[int]) -> str:

@@ -72,6 +72,10 @@ PAIRS = {
     ),
     "a share that is dropped": ("drop = torch.rand(n) > p_uncond", "drop = torch.rand(n) < p_uncond"),
     "a share that is kept": ("keep = torch.rand(n) < p_drop", "keep = torch.rand(n) > p_drop"),
+    "shares of classes": (
+        "p = torch.softmax(logits, dim=0)\ntop, y = p.max(dim=-1)",
+        "p = torch.softmax(logits, dim=-1)\ntop, y = p.max(dim=-1)",
+    ),
     "a draw": (
         "def shift(x):\n    k = random.randint(0, 3)\n    return x.roll(1)",
         "def shift(x):\n    k = random.randint(0, 3)\n    return x.roll(k)",

@@ -145,3 +145,43 @@ def test_classes_of_a_mask(run_alike, wanted, outcome):
 )
 def test_orders_of_axes(before, after, order):
     assert exchanged_axes(before, after, {32, 16}) == order
+
+
+LARGER = """
+class Larger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 12, 3, padding=1), {last}
+    def forward(self, x):
+        return self.last(self.first(x).relu()){reshaped}
+model = Larger()
+optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+for step in range(30):
+    x = torch.randn(16, 3, 8, 8)
+    wanted = functional.interpolate(x, scale_factor=2)
+    loss = functional.mse_loss(model(x), wanted)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+trained = [model]
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "reshaped", "outcome"),
+    [
+        ("nn.Conv2d(12, 12, 1)", ".reshape(len(x), 3, 16, 16)", "broken"),
+        ("nn.PixelShuffle(2)", "", "held"),
+        (
+            "nn.Conv2d(12, 12, 1)",
+            ".view(len(x), 3, 2, 2, 8, 8).permute(0, 1, 4, 2, 5, 3).reshape(len(x), 3, 16, 16)",
+            "held",
+        ),
+    ],
+)
+def test_channels_that_become_larger_pictures(run_alike, last, reshaped, outcome):
+    store, found, _ = run_alike(LARGER.format(last=last, reshaped=reshaped))
+    told = {one.data["check"]: one.data["outcome"] for one in store.events(found.id, kind="check")}
+    assert told.get("reshapes_keep_the_order_of_axes", "held") == outcome
+    assert ("reshape_error" in {one.cause for one in store.findings(found.id)}) == (outcome == "broken")

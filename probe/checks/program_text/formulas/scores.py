@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import called
-from ..expressions import calls_in, find, name_of, operand, rest_of_one, words_in
+from ..expressions import assignments, calls_in, find, name_of, operand, rest_of_one, words_in
 from ..known_values import known_numbers
 from ..names import words_of
 from ..trees import walked
@@ -91,5 +91,29 @@ def _is_product(node: ast.AST) -> bool:
     return is_matrix or (isinstance(node, ast.Call) and next(calls_in(node, *_PRODUCTS), None) is not None)
 
 
+def _softmax_over_others(tree: ast.AST) -> Iterator[Found]:
+    """What is chosen among classes was made a share of all classes: one axis for both."""
+    shares = {name: value for name, value, _ in assignments(tree) if called(value) == "softmax"}
+    for call in calls_in(tree, "max", "argmax", "topk"):
+        chosen = operand(call)
+        value = shares.get(name_of(chosen))
+        axes = [_axis_of(one) for one in (value, call)] if isinstance(value, ast.Call) else []
+        if axes == ["0", "1"] or axes == ["0", "-1"]:
+            words = f"{ast.unparse(call)} chooses along another axis than {ast.unparse(value or call)} has shared"
+            yield "formula", words, call.lineno
+
+
+def _axis_of(call: ast.Call) -> str:
+    """Return the axis that a call is given, as it is written."""
+    named = [one.value for one in call.keywords if one.arg in ("dim", "axis")]
+    given = named or [one for one in call.args if ast.unparse(one) in ("0", "1", "-1")]
+    return ast.unparse(given[0]) if given else ""
+
+
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_multiplied_temperature, _similarities_of_any_length, _zero_times_infinity)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _multiplied_temperature,
+    _similarities_of_any_length,
+    _zero_times_infinity,
+    _softmax_over_others,
+)
