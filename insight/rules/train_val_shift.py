@@ -17,7 +17,7 @@ from ..running_statistics import Window
 
 _MODEL = chain("one:Dense", "two:Dense")
 _NUMBERS, _PREPARED = "names_have_one_number", "splits_are_prepared_alike"
-_STORED = "stored_samples_stay"
+_STORED, _SIDES = "stored_samples_stay", "padding_stays_on_its_side"
 _ONE_VOCABULARY = (
     "the model gets other numbers in an evaluation than it has learned",
     "build the vocabulary or the index of classes once, from the training data, and give it to both",
@@ -32,6 +32,11 @@ _SAID = {
         "all other data",
         "change a copy: begin the transform, or __getitem__, with a clone of the stored sample",
         0.95,
+    ),
+    _SIDES: (
+        "the last position, from which a model that reads forwards answers, is padding in the evaluation",
+        "pad the rows of an evaluation as those of the training: before their tokens",
+        0.9,
     ),
 }
 #: Shift of the mean in standard deviations of the training data, factor of the spread, and deviations between batches.
@@ -116,6 +121,9 @@ def _skip_window(lookahead: Lookahead, memory: _TrainValShiftState) -> SkipWindo
             structure=_MODEL, events=(refuting_event(_PREPARED, "encoder.fit(x_test) fits encoder anew", occasion=1),)
         ),
         Recording(structure=_MODEL, events=(refuting_event(_STORED, "40 of 64 samples have changed in place"),)),
+        Recording(
+            structure=_MODEL, events=(refuting_event(_SIDES, "padded behind, and before in training", occasion=2),)
+        ),
         Recording(_both((0.0, 1.0), (0.5, 0.25)), _MODEL),
         Recording(_both((0.0, 1.0), (1.5, 1.0)), _MODEL),
     ),
@@ -146,7 +154,8 @@ def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding
     As the first evaluation begins, variables that are called `train...` and `test...` are compared: where both hold a
     vocabulary or an index of classes under one name, a name must have one number in both. The program's text tells of
     encoders and vocabularies that are fitted to the test data anew. Samples that a data set holds, and that a transform
-    changes in place, drift away from all other data.
+    changes in place, drift away from all other data. Rows of tokens that the training pads before, and an evaluation
+    behind, end in padding.
     """
     yield from _told(context)
     memory.self_made.learn(context)

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...storage.records import Json
 from ..aside import is_aside
 from ..device_results import DeviceResults, Fetched
 from ..kernels import FLOAT32, measure_checked, readable, values_at
@@ -166,14 +167,34 @@ _MOST_INPUTS: Final = 4
 _MOST_EVALUATED: Final = 32
 
 
+class Told(Protocol):
+    """What was found of a batch."""
+
+    def data(self) -> dict[str, Json]:
+        """Return it as the data of an event."""
+
+
+class TokenRows(Protocol):
+    """Compares rows of tokens `(rows, positions)` of the training with those of evaluations."""
+
+    def learn(self, tokens: NDArray[Any]) -> None:
+        """Note a batch of the training."""
+
+    def evaluated(self, tokens: NDArray[Any]) -> Told | None:
+        """Return what is wrong with a batch of an evaluation."""
+
+
 class BatchHooks:
     """What one monitor sees of its model's batches.
 
     Args:
         counts: Whether a forward that begins now is one of the training.
+        sides: Looks at rows of tokens.
     """
 
-    def __init__(self, recorder: Recorder, access: Access, counts: Callable[[], bool]) -> None:
+    def __init__(
+        self, recorder: Recorder, access: Access, counts: Callable[[], bool], sides: TokenRows | None = None
+    ) -> None:
         self._recorder, self._access, self._counts = recorder, access, counts
         self._before: dict[str, NDArray[np.float64]] = {}
         self._stamp, self._calls, self._evaluated = -1, 0, 0
@@ -181,6 +202,7 @@ class BatchHooks:
         self._total = self._samples = self._tokens = 0
         self._late = Totals()
         self._columns = recorder.columns(NAME)
+        self._sides = sides if recorder.config.checks else None
         self._plain_rows: list[Row] = []  # of the first input, by the number of the forward
 
     @property
@@ -210,7 +232,7 @@ class BatchHooks:
                     if isinstance(held, DeviceInput):
                         self._put_later("batch/eval", path, self._evaluated, held)
                     else:
-                        self._put("batch/eval", path, self._evaluated, held)
+                        self._put_evaluated(path, self._evaluated, held)
                 self._evaluated += 1
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail(NAME, error)
@@ -239,7 +261,7 @@ class BatchHooks:
         try:
             for path, held in self._inputs(inputs, keywords):
                 if isinstance(held, HostInput):
-                    self._put("batch/eval", path, 0, held)
+                    self._put_evaluated(path, 0, held)
         except Exception as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail(NAME, error)
 
@@ -279,6 +301,8 @@ class BatchHooks:
                 self._total += (self._put_checked(path, call, held) + call) * PLACES[place]
                 if held.is_token and held.array is not None:
                     self._put_tokens(path, call, held.array)
+                    if place == 0 and self._sides is not None:
+                        self._sides.learn(held.array)
             if place == 0:
                 self._count(held.shape[0] if held.shape else 1, math.prod(held.shape) if held.is_token else 0)
         self._calls = call + 1
@@ -340,6 +364,14 @@ class BatchHooks:
     def _put(self, subject: str, path: str, call: int, held: HostInput) -> None:
         if held.has_statistics:
             held.measure(self._recorder, self._recorder.open_rows(subject, self._columns).row(path, call))
+
+    def _put_evaluated(self, path: str, call: int, held: HostInput) -> None:
+        """Record an input of an evaluation, and that its padding is on another side than that of the training."""
+        self._put("batch/eval", path, call, held)
+        if held.is_token and held.array is not None and not path and self._sides is not None:
+            result = self._sides.evaluated(held.array)
+            if result is not None:
+                self._recorder.event("check", "", occasion=2, **result.data())
 
     def _put_checked(self, path: str, call: int, held: HostInput) -> int:
         """Return the checksum of an input of the training, and fill its row if it has statistics."""

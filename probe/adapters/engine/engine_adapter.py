@@ -12,6 +12,7 @@ from ....framework.serialization import save_checkpoint
 from ....framework.tape import register_backward_start_hook
 from ....framework.train.training_state import save_training_state
 from ....storage.run_info import Structure
+from ...checks.padding_sides import PaddingSides
 from ...errors import NotWatchable
 from ...hooks.batch_hooks import BatchHooks
 from ...hooks.output_hooks import OutputHooks
@@ -84,7 +85,7 @@ class EngineAdapter:
             cell_sites, view, recorder, output_hooks, facts=facts, order=order, changes=changes
         )
         self._handles.append(model.register_forward_pre_hook(guard(training.forward_begins)))
-        batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
+        batches = BatchHooks(recorder, ACCESS, output_hooks.counts, PaddingSides())
         if batches.is_wanted:
             self._handles.append(model.register_forward_pre_hook(guard(batches.hook())))
         if recorder.config.nan_trace:

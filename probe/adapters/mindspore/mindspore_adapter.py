@@ -9,6 +9,7 @@ from pathlib import Path
 import mindspore
 
 from ....storage.run_info import Structure
+from ...checks.padding_sides import PaddingSides
 from ...errors import ConfigError, NotWatchable
 from ...hooks.batch_hooks import BatchHooks
 from ...hooks.output_hooks import OutputHooks
@@ -79,7 +80,7 @@ class MindSporeAdapter:
         output_hooks = OutputHooks(recorder, ACCESS, partial(getattr, model, "training"))
         self._hooks = hooks = MindSporeHooks(recorder, self._cells, output_hooks)
         self._events = events = CellEvents(view, recorder, output_hooks, self._order, following, self._cells)
-        batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
+        batches = BatchHooks(recorder, ACCESS, output_hooks.counts, PaddingSides())
         see_batch = batches.hook() if batches.is_wanted else None
         self._handles.append(watch_entrance(model, events.lifecycle.forward_begins, hooks, see_batch, recorder.guard))
         self._handles.append(hooks)

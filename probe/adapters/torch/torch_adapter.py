@@ -10,6 +10,7 @@ import torch.distributed as distributed
 
 from ....storage.run_info import Structure
 from ...checks.check_result import CheckResult
+from ...checks.padding_sides import PaddingSides
 from ...checks.step_direction import StepDirection
 from ...errors import ConfigError, NotWatchable
 from ...guard import Guard
@@ -191,7 +192,7 @@ class TorchAdapter:
             guard=guard,
         )
         self._handles.append(self._join_checks(training))
-        batches = BatchHooks(recorder, ACCESS, output_hooks.counts)
+        batches = BatchHooks(recorder, ACCESS, output_hooks.counts, PaddingSides())
         see_batch = batches.hook() if batches.is_wanted else None
         self._handles.append(
             watch_entrances(recorder, module_sites, training.opening, see_batch, may_rest=not hooks.sees_inputs)
