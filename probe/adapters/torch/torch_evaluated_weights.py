@@ -11,6 +11,7 @@ from ...checks.copied_networks import LONG, mostly_the_start, sample_of
 from ...recording.recorder import Recorder
 from .torch_evaluation import EvaluationBegins
 from .torch_loaded_states import StateIsLoaded
+from .torch_resting import plain_parameter_ids
 
 _MOST_PARAMETERS = 2000
 
@@ -28,7 +29,7 @@ class EvaluatedWeights:
     def __init__(
         self, networks: Iterable[torch.nn.Module], optimizers: Callable[[], Iterable[Any]], recorder: Recorder
     ) -> None:
-        networks = [one for one in networks if 1 < sum(1 for _ in one.parameters()) <= _MOST_PARAMETERS]
+        networks = [one for one in networks if 1 < len(plain_parameter_ids(one)) <= _MOST_PARAMETERS]
         self._recorder, self._optimizers = recorder, optimizers
         self._seen = [_Weights(one) for one in networks]
         self._stepping: frozenset[int] | None = None

@@ -270,16 +270,16 @@ class _Other:
 
 def _is_resting(module: torch.nn.Module, held: set[int]) -> bool:
     """Return whether no optimizer holds any parameter of the module, which has some with values of their own."""
-    ids = _ids(module)
+    ids = plain_parameter_ids(module)
     return 1 < len(ids) <= _MOST_PARAMETERS and ids.isdisjoint(held)
 
 
 def _is_trained(module: torch.nn.Module, held: set[int]) -> bool:
-    ids = _ids(module)
+    ids = plain_parameter_ids(module)
     return 1 < len(ids) <= _MOST_PARAMETERS and ids <= held
 
 
-def _ids(module: torch.nn.Module) -> set[int]:
+def plain_parameter_ids(module: torch.nn.Module) -> set[int]:
     """Return the ids of its parameters; none of a module that is being made, or whose values are elsewhere."""
     try:
         parameters = list(module.parameters())
