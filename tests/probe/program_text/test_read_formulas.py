@@ -99,6 +99,10 @@ def test_what_is_wrong_is_told_and_what_is_right_is_not(name):
         "def f(g, n):\n    return g.repeat_interleave(n, dim=0) - g.repeat(n, 1)",  # all pairs
         "def f(b):\n    a, c = zip(*b)\n    names = sorted(a)\n    return names",
         "def f(x, y):\n    out = net(torch.cat([x, y]))\n    a, b = out.chunk(2)",
+        "def f(h, a):\n    h, a = torch.chunk(h, 2)\n    a = attend(h)\n    return torch.cat([a, h])",
+        "def rotate(x):\n    first, second = x.chunk(2, dim=-1)\n    return torch.cat([-second, first], -1)",
+        "def f(i, n):\n    virtual_i, real_i = np.split(i, [n])\n    return np.concatenate([real_i, virtual_i])",
+        "drop = (torch.rand(n) > rank_dropout).float()\nw = w * drop",  # what is kept, under another name
         "perm = torch.randperm(9)\nsmall, all_ = x[perm[:5]], x[perm]",
         "perm = torch.randperm(n)\na, b = x[perm[:k]], y[perm[:k]]",
         "def f(n):\n    for t in range(9):\n        y = abar[t - 1]",

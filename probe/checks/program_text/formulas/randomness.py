@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import called, functions_in
-from ..expressions import assignments, calls_in, inner, name_of, words_in
+from ..expressions import assignments, calls_in, name_of, words_in
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -50,7 +50,7 @@ def _without_item(node: ast.expr) -> ast.expr:
 def _dropped_by_the_rest(tree: ast.AST) -> Iterator[Found]:
     """With chance p something is dropped where a draw is below p, and kept where it is above."""
     for name, value, line in assignments(tree):
-        test = inner(value)
+        test = value  # as numbers, a mask of what is kept may be called a drop
         if not isinstance(test, ast.Compare) or len(test.ops) != 1 or next(calls_in(test.left, *_DRAWS), None) is None:
             continue
         limit = words_in(test.comparators[0])

@@ -1,7 +1,7 @@
 """Parts of one thing: pieces that are joined and cut, ends of an edge, copies of a batch."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -42,21 +42,32 @@ def _takes_apart(value: ast.expr) -> bool:
 
 def _cut_in_another_order(tree: ast.AST) -> Iterator[Found]:
     """What is joined as (weak, strong) is cut as (weak, strong): one pass of both, and the answers apart."""
-    for function in [*functions_in(tree)]:
-        joined = [
-            [words_in(part) for part in call.args[0].elts]
-            for call in calls_in(function, "cat", "concat", "concatenate", "vstack")
-            if call.args and isinstance(call.args[0], ast.List | ast.Tuple)
-        ]
+    for function in functions_in(tree):
+        known = {name: value for name, value, _ in assignments(function)}
         for node in walked(function):
             if not isinstance(node, ast.Assign) or called(node.value) not in _CUTS:
                 continue
             targets = node.targets[0]
             names = [name_of(one) for one in targets.elts] if isinstance(targets, ast.Tuple) else []
+            joined = _joined_in(node.value, known)
             for first, second in pairwise(names):
                 if joined and all(_is_reversed(first, second, parts) for parts in joined):
                     words = f"{ast.unparse(node)} names the pieces in another order than they were joined in"
                     yield "formula", words, node.lineno
+
+
+def _joined_in(value: ast.expr, known: Mapping[str, ast.expr], hops: int = 3) -> list[list[set[str]]]:
+    """Return the words of the pieces of each join that a value is computed from."""
+    found = [
+        [words_in(part) for part in call.args[0].elts]
+        for call in calls_in(value, "cat", "concat", "concatenate", "vstack")
+        if call.args and isinstance(call.args[0], ast.List | ast.Tuple)
+    ]
+    names = {one.id for one in walked(value) if isinstance(one, ast.Name)} if hops else set[str]()
+    for name in names & known.keys():
+        if known[name] is not value and known[name].lineno < value.lineno:
+            found += _joined_in(known[name], known, hops - 1)
+    return found
 
 
 def _is_reversed(first: str, second: str, parts: list[set[str]]) -> bool:
