@@ -168,11 +168,8 @@ class CopyHistory:
         """
         if copy is None or network is None or copy.shape != network.shape:
             return None
-        first_copy, first_network = self.first_statistics = self.first_statistics or (copy, network)
-        is_left = torch.equal(copy, first_copy) and not torch.equal(network, first_network)
-        if self.looks < _LATE or self.gone == 0.0 or not is_left:
-            return None
-        return self._left(copy)
+        self.first_statistics = self.first_statistics or (copy, network)
+        return self.statistics_at_the_end(copy, network) if self.looks >= _LATE else None
 
     def statistics_at_the_end(self, copy: torch.Tensor | None, network: torch.Tensor | None) -> CheckResult | None:
         """Return the same as the training ends, of a copy whose weights have moved since they were first seen."""
@@ -180,19 +177,18 @@ class CopyHistory:
             return None
         first_copy, first_network = self.first_statistics
         is_left = torch.equal(copy, first_copy) and not torch.equal(network, first_network)
-        return self._left(copy) if is_left and self.gone > 0.0 else None
-
-    @property
-    def lags(self) -> bool:
-        """Whether the copy is called and differs from its network as steps begin."""
-        return self.looks > 1 and self.has_parted and self.calls > 0
-
-    def _left(self, copy: torch.Tensor) -> CheckResult:
+        if not is_left or self.gone == 0.0:
+            return None
         words = (
             f"the weights of {self.copy} follow those of {self.network}, and the running statistics of its batch norms "
             f"are still those of the first look"
         )
         return broken(FOLLOWS, self._claim, words, subject=self.copy, statistics=float(copy.numel()))
+
+    @property
+    def lags(self) -> bool:
+        """Whether the copy is called and differs from its network as steps begin."""
+        return self.looks > 1 and self.has_parted and self.calls > 0
 
     def at_the_end(self, copy: torch.Tensor, network: torch.Tensor, steps: int) -> CheckResult | None:
         """Return that a copy has not moved until the training's end, or is an average that has hardly done so.

@@ -125,6 +125,11 @@ def is_difference(node: ast.AST | None) -> bool:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
 
 
+def names_in(node: ast.AST) -> set[str]:
+    """Return the plain names of an expression or statement."""
+    return {one.id for one in walked(node) if isinstance(one, ast.Name)}
+
+
 def name_of(node: ast.AST | None) -> str:
     """Return a name, or the last name of an attribute; empty for anything else."""
     if isinstance(node, ast.Name):

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Mapping
 
-from .expressions import assignments, is_name, words_in
+from .expressions import assignments, is_name, names_in, words_in
 from .trees import walked
 
 
@@ -34,5 +34,5 @@ def known_numbers(tree: ast.AST) -> Mapping[str, float]:
 
 def words_through(node: ast.expr, known: Mapping[str, ast.expr]) -> set[str]:
     """Return the words of an expression, and of what its names were given."""
-    names = {one.id for one in walked(node) if isinstance(one, ast.Name)}
+    names = names_in(node)
     return words_in(node).union(*(words_in(known[name]) for name in names if name in known))

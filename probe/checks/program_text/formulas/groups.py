@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ..bindings import LOOPS, Function, called, functions_in
-from ..expressions import assignments, calls_in, inner, name_of, terms, words_in
+from ..expressions import assignments, calls_in, inner, name_of, names_in, terms, words_in
 from ..names import words_of
+from ..operations import axis_of
 from ..trees import walked
 from .pattern import Found, Pattern
 
@@ -26,7 +27,7 @@ def _across_groups(tree: ast.AST) -> Iterator[Found]:
     grouped = {name for name, value, _ in assignments(tree) if _is_grouped(value)}
     for call in calls_in(tree, "mean", "std", "var"):
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        axis = _axis(call)
+        axis = axis_of(call)
         if owner is not None and axis == "0" and (name_of(owner) in grouped or _is_grouped(owner)):
             words = f"{ast.unparse(call)} is taken over all questions, for each place of a group; groups are the rows"
             yield "formula", words, call.lineno
@@ -39,13 +40,6 @@ def _is_grouped(value: ast.expr) -> bool:
     rows, width = value.args
     is_size = bool(words_of(name_of(width)) & _SIZES) or name_of(width) in ("G", "K", "k")
     return is_size and not words_in(rows) & _SIZES
-
-
-def _axis(call: ast.Call) -> str:
-    """Return the axis that a statistic is taken over, as it is written."""
-    named = [one.value for one in call.keywords if one.arg in ("dim", "axis")]
-    given = named or call.args[:1]
-    return ast.unparse(given[0]) if given else ""
 
 
 def _estimator(tree: ast.AST) -> Iterator[Found]:
@@ -103,7 +97,7 @@ def _members_alike(tree: ast.AST) -> Iterator[Found]:
     for name, value, line in assignments(tree):
         if isinstance(value, ast.ListComp) and words_of(name) & _MEMBERS and called(value.elt) in seeders:
             own = {one.id for part in value.generators for one in walked(part.target) if isinstance(one, ast.Name)}
-            inside = {one.id for one in walked(value.elt) if isinstance(one, ast.Name)}
+            inside = names_in(value.elt)
             if not own & inside:
                 yield (
                     "formula",

@@ -5,8 +5,20 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import called
-from ..expressions import assignments, calls_in, factors, find, inner, is_difference, name_of, operand, terms, words_in
+from ..expressions import (
+    assignments,
+    calls_in,
+    factors,
+    find,
+    inner,
+    is_difference,
+    name_of,
+    operand,
+    terms,
+    words_in,
+)
 from ..names import words_of
+from ..operations import squared
 from ..trees import walked
 from .pattern import Found, Pattern
 
@@ -51,10 +63,9 @@ def _exponent_sign(node: ast.expr) -> int:
 def _is_squared_difference(node: ast.expr) -> bool:
     """Return whether an expression is `(a - b) ** 2`, or the like of `mse_loss(a, b, reduction="none")`."""
     node = inner(node)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-        return ast.unparse(node.right) in ("2", "2.0") and is_difference(node.left)
-    if isinstance(node, ast.Call) and called(node) in ("pow", "square"):
-        return is_difference(operand(node))
+    base = squared(node)
+    if base is not None:
+        return is_difference(base)
     return isinstance(node, ast.Call) and called(node) == "mse_loss"
 
 
@@ -173,9 +184,8 @@ def _second_moment(tree: ast.AST) -> Iterator[Found]:
 
 def _is_squared_mean(node: ast.expr) -> bool:
     """Return whether an expression is the square of means."""
-    is_power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and ast.unparse(node.right) == "2"
-    is_square = isinstance(node, ast.Call) and called(node) in ("square", "pow")
-    return (is_power or is_square) and bool(words_in(node) & {"mean", "means", "mu", "mus"})
+    base = squared(node)
+    return base is not None and bool(words_in(base) & {"mean", "means", "mu", "mus"})
 
 
 def _is_lowered(tree: ast.AST, name: str) -> bool:

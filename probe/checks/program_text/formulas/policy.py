@@ -21,6 +21,7 @@ from ..expressions import (
 )
 from ..known_values import words_through
 from ..names import words_of
+from ..operations import squared
 from ..trees import walked
 from .pattern import Found, Pattern
 
@@ -288,9 +289,7 @@ def _is_squashing(term: ast.expr) -> bool:
     given = operand(term) if isinstance(term, ast.Call) and called(term) == "log" else None
     for part in walked(given) if given is not None else ():
         rest = rest_of_one(part)
-        if isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Pow) and ast.unparse(rest.right) == "2":
-            return True
-        if isinstance(rest, ast.Call) and called(rest) in ("pow", "square"):
+        if rest is not None and squared(rest) is not None:
             return True
     return False
 

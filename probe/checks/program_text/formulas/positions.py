@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Final
 
 from ..bindings import functions_in
-from ..expressions import assignments, blocks_in, calls_in, name_of, operand, words_in
+from ..expressions import assignments, blocks_in, calls_in, name_of, names_in, operand, words_in
 from ..known_values import values_of_names
 from ..names import words_of
 from ..trees import walked
@@ -34,7 +34,7 @@ def _rises(value: ast.expr, known: dict[str, list[ast.expr]]) -> bool:
     )
     if given is None:
         return False
-    names = {one.id for one in walked(given) if isinstance(one, ast.Name)}
+    names = names_in(given)
     parts = [given, *(one for name in names for one in known.get(name, []) if one is not value)]
     logs = [call for part in parts for call in calls_in(part, "log") if operand(call) is not None]
     is_of_base = any(ast.unparse(operand(call) or call) in _BASES for call in logs)

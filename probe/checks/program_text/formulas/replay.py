@@ -6,6 +6,7 @@ from typing import Final
 
 from ..expressions import assignments, calls_in, factors, find, inner, name_of, words_in
 from ..names import words_of
+from ..operations import squared
 from ..trees import walked
 from .pattern import Found, Pattern
 
@@ -81,7 +82,7 @@ def _smaller_error(tree: ast.AST) -> Iterator[Found]:
         clipped = [bool(one & {"clip", "clipped"}) for one in words]
         of_values = [bool(one & {"v", "vf", "value", "values", "vloss"}) for one in names]
         are_errors = all(
-            bool(one & {"loss", "losses", "err", "error", "l1", "l2"}) or _is_square(arg)
+            bool(one & {"loss", "losses", "err", "error", "l1", "l2"}) or squared(inner(arg)) is not None
             for one, arg in zip(names, call.args, strict=True)
         )
         if (
@@ -95,11 +96,6 @@ def _smaller_error(tree: ast.AST) -> Iterator[Found]:
                 f"{ast.unparse(call)} takes the smaller error of a value, which clipping is to prevent",
                 call.lineno,
             )
-
-
-def _is_square(node: ast.expr) -> bool:
-    node = inner(node)
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and ast.unparse(node.right) == "2"
 
 
 #: Every formula of this file.

@@ -6,7 +6,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import LOOPS, called, functions_in
-from ..expressions import assignments, calls_in, factors, inner, name_of, operand, rest_of_one, terms, words_in
+from ..expressions import (
+    assignments,
+    calls_in,
+    factors,
+    inner,
+    name_of,
+    names_in,
+    operand,
+    rest_of_one,
+    terms,
+    words_in,
+)
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -248,19 +259,14 @@ def _step_before_in_strides(tree: ast.AST) -> Iterator[Found]:
             if next(calls_in(value, "linspace"), None) or _is_stride(value)
         }
         for loop in walked(function):
-            if not isinstance(loop, ast.For) or not (_is_stride(loop.iter) or _names_in(loop.iter) & strided):
+            if not isinstance(loop, ast.For) or not (_is_stride(loop.iter) or names_in(loop.iter) & strided):
                 continue
-            steps = {one.id for one in walked(loop.target) if isinstance(one, ast.Name)}
+            steps = names_in(loop.target)
             for node in walked(loop):
                 index = ast.unparse(node.slice) if isinstance(node, ast.Subscript) else ""
                 is_before = index in {f"{step} - 1" for step in steps - {"i", "j", "k", "n"}}
                 if is_before and isinstance(node, ast.Subscript) and words_in(node.value) & _LEVELS:
                     yield "formula", f"{ast.unparse(node)} is one step back, and the sampler goes several", node.lineno
-
-
-def _names_in(node: ast.expr) -> set[str]:
-    """Return the names of an expression."""
-    return {one.id for one in walked(node) if isinstance(one, ast.Name)}
 
 
 def _is_stride(value: ast.expr) -> bool:

@@ -8,6 +8,7 @@ from ..bindings import called
 from ..expressions import assignments, calls_in, find, name_of, operand, rest_of_one, words_in
 from ..known_values import known_numbers
 from ..names import words_of
+from ..operations import axis_of
 from ..trees import walked
 from .pattern import Found, Pattern
 
@@ -97,17 +98,10 @@ def _softmax_over_others(tree: ast.AST) -> Iterator[Found]:
     for call in calls_in(tree, "max", "argmax", "topk"):
         chosen = operand(call)
         value = shares.get(name_of(chosen))
-        axes = [_axis_of(one) for one in (value, call)] if isinstance(value, ast.Call) else []
+        axes = [axis_of(one) for one in (value, call)] if isinstance(value, ast.Call) else []
         if axes == ["0", "1"] or axes == ["0", "-1"]:
             words = f"{ast.unparse(call)} chooses along another axis than {ast.unparse(value or call)} has shared"
             yield "formula", words, call.lineno
-
-
-def _axis_of(call: ast.Call) -> str:
-    """Return the axis that a call is given, as it is written."""
-    named = [one.value for one in call.keywords if one.arg in ("dim", "axis")]
-    given = named or [one for one in call.args if ast.unparse(one) in ("0", "1", "-1")]
-    return ast.unparse(given[0]) if given else ""
 
 
 #: Every formula of this file.

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Final
 
 from ..bindings import called, functions_in
-from ..expressions import assignments, calls_in, find, name_of, words_in
+from ..expressions import assignments, calls_in, find, name_of, names_in, words_in
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -63,7 +63,7 @@ def _joined_in(value: ast.expr, known: Mapping[str, ast.expr], hops: int = 3) ->
         for call in calls_in(value, "cat", "concat", "concatenate", "vstack")
         if call.args and isinstance(call.args[0], ast.List | ast.Tuple)
     ]
-    names = {one.id for one in walked(value) if isinstance(one, ast.Name)} if hops else set[str]()
+    names = names_in(value) if hops else set[str]()
     for name in names & known.keys():
         if known[name] is not value and known[name].lineno < value.lineno:
             found += _joined_in(known[name], known, hops - 1)
