@@ -126,15 +126,15 @@ class TokenModel(WrappedModel):
 
         With them one sees how far a perturbation of embeddings is from a text: most often they are the clean ids.
         """
-        points = torch.as_tensor(to_numpy(self.layout.embeddings(x)))
+        points = torch.as_tensor(to_numpy(self.layout.embeddings(x)), device="cpu")
         flat = points.reshape(-1, self.layout.dimensions)
         nearest, found = (
-            torch.full((len(flat),), torch.inf, dtype=flat.dtype),
-            torch.zeros(len(flat), dtype=torch.int64),
+            torch.full((len(flat),), torch.inf, dtype=flat.dtype, device="cpu"),
+            torch.zeros(len(flat), dtype=torch.int64, device="cpu"),
         )
         for start in range(0, self.layout.vocabulary, _AT_ONCE):
             ids = np.arange(start, min(start + _AT_ONCE, self.layout.vocabulary))
-            table = torch.as_tensor(_looked_up(self._embedding, ids)).to(flat.dtype)
+            table = torch.as_tensor(_looked_up(self._embedding, ids), device="cpu").to(flat.dtype)
             distance, position = torch.cdist(flat, table, compute_mode="donot_use_mm_for_euclid_dist").min(dim=1)
             found = torch.where(distance < nearest, position + start, found)
             nearest = torch.minimum(nearest, distance)

@@ -296,14 +296,14 @@ def _numbers(key: Any, length: int, *, is_write: bool) -> torch.Tensor | None:
     fewest = 1 if is_write else _FEWEST
     if isinstance(key, slice):
         numbers = range(*key.indices(length))
-        return torch.arange(length)[key] if key.step in (None, 1) and fewest <= len(numbers) < length else None
+        return torch.arange(length, device="cpu")[key] if key.step in (None, 1) and fewest <= len(numbers) < length else None
     if isinstance(key, int) and not isinstance(key, bool):
-        return torch.tensor([key % length]) if is_write and -length <= key < length else None
+        return torch.tensor([key % length], device="cpu") if is_write and -length <= key < length else None
     if isinstance(key, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in key):
-        key = torch.tensor(key)
+        key = torch.tensor(key, device="cpu")
     if not isinstance(key, torch.Tensor):
         try:
-            key = torch.as_tensor(key) if hasattr(key, "__array_interface__") else None
+            key = torch.as_tensor(key, device="cpu") if hasattr(key, "__array_interface__") else None
         except (TypeError, ValueError):
             return None
     if key is None or key.dim() != 1 or key.dtype not in (torch.int64, torch.int32) or len(key) < fewest:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
 
 from ..guard import Guard
 from ..warning_places import CallingPlaces, skipped_by_warnings
@@ -93,10 +94,13 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped
         return not self._is_on_stack
 
     def begin(self) -> bool:
-        """Put the mode onto the stack; return False if one of others is there, or torch compiles for one more."""
+        """Put the mode onto the stack; return False if one of others is there, or torch compiles for one more.
+
+        Torch's own mode for the device that a program makes its tensors on stays below all others by itself.
+        """
         if not self._is_on_stack:
             top = torch.overrides._get_current_function_mode()
-            if not isinstance(top, FunctionMode | None) or _has_compiled():
+            if not isinstance(top, FunctionMode | DeviceContext | None) or _has_compiled():
                 return False
             self.__enter__()
             self._is_on_stack = True

@@ -252,12 +252,12 @@ class LossTape(FunctionMode):
         changed = [slot for slot in slots if self._values[slot].dim() and len(self._values[slot]) == samples]
         if samples < _FEWEST or times < _FEWEST:
             return None
-        draws, losses = torch.Generator().manual_seed(0), []
+        draws, losses = torch.Generator("cpu").manual_seed(0), []
         for _ in range(times):
-            order = torch.randperm(samples, generator=draws)
+            order = torch.randperm(samples, generator=draws, device="cpu")
             values = {slot: self._values[slot][order.to(self._values[slot].device)] for slot in changed}
             losses.append(self._loss(root, values))
-        made = torch.tensor(losses, dtype=torch.float64)
+        made = torch.tensor(losses, dtype=torch.float64, device="cpu")
         spread, mean = float(made.std()), float(made.mean())
         is_moved = spread > _SAME * max(abs(mean), abs(loss), 1e-12)
         return Exchange(loss, mean, spread, samples) if isfinite(spread) and is_moved else None

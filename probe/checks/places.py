@@ -111,7 +111,7 @@ def _felt(probe: ModelProbe, name: str, tensor: torch.Tensor, at: int) -> list[i
     changed[:, at] = tensor[:, at].roll(1, 0)
     if torch.equal(changed, tensor):
         return []
-    felt = torch.zeros(tensor.shape[1], dtype=torch.bool)
+    felt = torch.zeros(tensor.shape[1], dtype=torch.bool, device="cpu")
     for number, move in enumerate(probe.moves(probe.answers({name: changed}))):
         if move.dim() > 1 and move.shape[:2] == tensor.shape[:2]:
             moved = move.reshape(*move.shape[:2], -1).amax((0, 2)) > probe.limit(number)

@@ -106,11 +106,12 @@ def shifted_scores(kernel: torch.Tensor, wanted: torch.Tensor) -> ShiftedScores:
         wanted: `(N, columns)`, of the labels.
     """
     count = len(kernel)
-    ridge = _RIDGE * kernel.diagonal().mean() * torch.eye(count, dtype=kernel.dtype)
+    ridge = _RIDGE * kernel.diagonal().mean() * torch.eye(count, dtype=kernel.dtype, device=kernel.device)
     hat = torch.linalg.solve(kernel + ridge, kernel)
     own = hat.diagonal().clone()
     without = (hat - torch.diag(own)) / (1.0 - own)[:, None]  # what the others tell of each row, in closed form
-    rows = (torch.arange(count)[:, None] + torch.arange(count)[None]) % count  # row, shift
+    numbers = torch.arange(count, device=kernel.device)
+    rows = (numbers[:, None] + numbers[None]) % count  # row, shift
     shifted = wanted[rows]
     errors = shifted - (without @ shifted.reshape(count, -1)).reshape(shifted.shape)
     scores = 1.0 - errors.pow(2).sum((0, 2)) / wanted.pow(2).sum()
@@ -134,8 +135,9 @@ def _columns_of(target: torch.Tensor) -> torch.Tensor | None:
     if not bool(torch.isfinite(centred).all()) or not float(centred.abs().sum()) > _TINY:
         return None
     if centred.shape[1] > _COLUMNS:
-        generator = torch.Generator().manual_seed(0)
-        centred = centred @ torch.randn(centred.shape[1], _COLUMNS, generator=generator, dtype=torch.float64)
+        generator = torch.Generator("cpu").manual_seed(0)
+        shape = (centred.shape[1], _COLUMNS)
+        centred = centred @ torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
     return centred
 
 
@@ -153,7 +155,7 @@ def _inputs_of(probe: ModelProbe, samples: int) -> torch.Tensor | None:
 def _kernels(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the products of rows, and a Gaussian of their distances whose width is the median of them."""
     distances = torch.cdist(rows, rows).pow(2)
-    width = distances[distances > 0].median() if bool((distances > 0).any()) else torch.ones(())
+    width = distances[distances > 0].median() if bool((distances > 0).any()) else distances.new_ones(())
     return rows @ rows.T / rows.shape[1] + 0.1, torch.exp(-distances / width) + 0.1
 
 

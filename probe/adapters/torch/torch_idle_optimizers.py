@@ -61,7 +61,7 @@ class _Sample:
 
 
 def _first(tensor: torch.Tensor | None) -> torch.Tensor:
-    return torch.empty(0) if tensor is None else tensor.detach().reshape(-1)[:_MOST].clone()
+    return torch.empty(0, device="cpu") if tensor is None else tensor.detach().reshape(-1)[:_MOST].clone()
 
 
 def _left_alone() -> dict[int, torch.Tensor]:

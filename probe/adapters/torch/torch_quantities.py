@@ -131,7 +131,7 @@ def _statistics(scores: torch.Tensor) -> torch.Tensor:
 @lru_cache(maxsize=256)
 def _index(indices: tuple[int, ...], device: torch.device) -> torch.Tensor:
     """Return the indices as a tensor on the device, sent from pinned memory so that the host does not wait."""
-    on_host = torch.tensor(indices, dtype=torch.int64)
+    on_host = torch.tensor(indices, dtype=torch.int64, device="cpu")
     return on_host if device.type == "cpu" else on_host.pin_memory().to(device, non_blocking=True)
 
 

@@ -60,7 +60,7 @@ def fetch(tensor: torch.Tensor) -> PendingTensor:
         dense = dense.to(torch.float32)
     if not dense.is_cuda:
         return PendingTensor(dense.clone(memory_format=torch.contiguous_format), None)
-    pinned = torch.empty(dense.shape, dtype=dense.dtype, pin_memory=True)
+    pinned = torch.empty(dense.shape, dtype=dense.dtype, device="cpu", pin_memory=True)
     pinned.copy_(dense.contiguous(), non_blocking=True)
     event = torch.cuda.Event()
     event.record(torch.cuda.current_stream(dense.device))
@@ -378,7 +378,7 @@ class _Batch:
         """Copy the numbers to pinned memory without waiting; return it with the event of its completion."""
         if self._stream is None:
             return numbers, None
-        pinned = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+        pinned = torch.empty(numbers.shape, dtype=numbers.dtype, device="cpu", pin_memory=True)
         pinned.copy_(numbers, non_blocking=True)
         event = torch.cuda.Event()
         event.record(self._stream)

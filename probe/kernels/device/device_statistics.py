@@ -262,7 +262,7 @@ def _zero(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 @lru_cache(maxsize=64)
 def _tensor_ends(sizes: tuple[int, ...], device: torch.device) -> torch.Tensor:
     """Return `(n + 1,)` where each tensor begins, sent from memory that the device reads by itself."""
-    ends = torch.tensor([0, *sizes], dtype=torch.int64).cumsum(0)
+    ends = torch.tensor([0, *sizes], dtype=torch.int64, device="cpu").cumsum(0)
     return ends if device.type == "cpu" else ends.pin_memory().to(device, non_blocking=True)
 
 

@@ -255,7 +255,7 @@ def _places(addresses: tuple[int, ...], sizes: tuple[int, ...], device: torch.de
         addresses, sizes, device: Of the tensors.
         stream: In whose order the table is sent: another one would have to wait for it.
     """
-    return moved(torch.tensor(list(zip(addresses, sizes, strict=True))), device)
+    return moved(torch.tensor(list(zip(addresses, sizes, strict=True)), device="cpu"), device)
 
 
 @lru_cache(maxsize=256)
@@ -269,7 +269,7 @@ def _plan(sizes: tuple[int, ...], kinds: tuple[tuple[int, bool], ...], device: t
         members.setdefault(kinds[row], []).append(number)
 
     def sent(column: Sequence[int]) -> torch.Tensor:
-        return moved(torch.tensor(column, dtype=torch.int64), device)
+        return moved(torch.tensor(column, dtype=torch.int64, device="cpu"), device)
 
     by_kind = {kind: sent(numbers) for kind, numbers in members.items()}
     return Plan(by_kind, sent(owners), sent(starts), sent(firsts))
