@@ -38,6 +38,9 @@ _SHORTEST, _BETTER = 6, 0.9
 #: Difference of two targets, over their size, below which they are the same.
 _SAME: Final = 1e-3
 _TINY: Final = 1e-12
+#: Nodes of the autograd graph that leave rows what they are, and how many of them are gone through.
+_KEEP_ROWS: Final = ("View", "UnsafeView", "ReshapeAlias", "ToCopy", "Clone", "Alias", "Mul", "Div", "LogSoftmax")
+_MOST_NODES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +101,29 @@ def fit_of(name: str, prediction: Tensor, target: Tensor, options: Mapping[str, 
     samples = prediction.shape[0]
     if samples < _FEWEST or target.shape[0] != samples or prediction.numel() > _MOST_ELEMENTS:
         return None
+    is_of_positions = _are_positions(prediction)
     prediction, target = prediction.detach()[:_MOST_SAMPLES].double(), target.detach()[:_MOST_SAMPLES]
     ignored = int(options.get("ignore_index", -100))
-    return _compared(lambda given: cost(prediction, given, ignored), target)
+    count = len(target)
+    # A sequence that repeats itself makes the next target one that fits, and the one before it what was given.
+    shifts = {count // 3, count // 2, count - count // 3} if is_of_positions else {1, count // 2, count - 1}
+    return _compared(lambda given: cost(prediction, given, ignored), target, sorted(shifts))
+
+
+def _are_positions(prediction: Tensor) -> bool:
+    """Return whether the rows of `(rows, classes)` are positions of sequences, which a view has put one behind another.
+
+    Read from the autograd graph: the view, and no more than a change of scale or dtype behind it.
+    """
+    node = prediction.grad_fn if prediction.dim() == 2 else None
+    for _ in range(_MOST_NODES):
+        if node is None or not node.name().startswith(_KEEP_ROWS) or not node.next_functions:
+            return False
+        sizes = getattr(node, "_saved_self_sym_sizes", ())
+        if len(sizes) > 2:
+            return bool(sizes[-1] == prediction.shape[-1])
+        node = node.next_functions[0][0]
+    return False
 
 
 def verdict_on(which: str, fits: Sequence[TargetFit]) -> list[CheckResult]:
@@ -148,13 +171,13 @@ def _alignment(which: str, fits: Sequence[TargetFit]) -> Iterator[CheckResult]:
         yield held(ALIGNED, claim, subject=which, share=share, samples=float(judged))
 
 
-def _compared(cost: Callable[[Tensor], Tensor | None], target: Tensor) -> TargetFit | None:
+def _compared(cost: Callable[[Tensor], Tensor | None], target: Tensor, shifts: Sequence[int]) -> TargetFit | None:
     own = cost(target)
     if own is None or not bool(torch.isfinite(own).any()):
         return None
     samples = target.shape[0]
     gains, costs = [], []
-    for shift in sorted({1, samples - 1, samples // 2}):
+    for shift in shifts:
         other = target.roll(shift, 0)
         exchanged = cost(other)
         if exchanged is None:

@@ -185,3 +185,37 @@ def test_samples_of_which_each_has_a_noise_level_of_its_own(told):
 
     found = told(model, loss, **LONG).checks
     assert found.get("targets_fit_their_predictions", {}).get("outcome") != "broken"
+
+
+@pytest.mark.parametrize("flattened", ["view", "flatten", "reshape, in float32", "time first"])
+def test_sequences_that_often_repeat_their_last_token(told, flattened):
+    """Where a model has learned to repeat, the token before the target fits better at all places where it changes."""
+    torch.manual_seed(0)
+
+    class Repeats(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scores = nn.Parameter(4 * torch.eye(8))
+
+        def forward(self, tokens):
+            scores = self.scores[tokens]
+            match flattened:
+                case "view":
+                    return scores.view(-1, 8)
+                case "flatten":
+                    return scores.flatten(0, 1)
+                case "time first":
+                    return scores.transpose(0, 1).reshape(-1, 8)
+                case _:
+                    return scores.bfloat16().reshape(-1, 8).float() / 0.7
+
+    def loss():
+        tokens = torch.randint(0, 8, (8, 33))
+        tokens[:, 1::2] = tokens[:, :-1:2]
+        targets = tokens[:, 1:].T if flattened == "time first" else tokens[:, 1:]
+        return functional.cross_entropy(model(tokens[:, :-1]), targets.reshape(-1))
+
+    model = Repeats()
+    found = told(model, loss, steps=190, rate=1e-3)
+    assert found.checks["targets_fit_their_predictions"]["outcome"] == "held"
+    assert "uninformative_labels" not in found.causes
