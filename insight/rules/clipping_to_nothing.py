@@ -51,6 +51,15 @@ class _ClippingToNothingState:
             },
             _MODEL,
         ),
+        Recording(
+            {
+                "scalar/clip/norm": 2e4,
+                "scalar/clip/coefficient": (0.00005,) * 12,
+                "scalar/loss_scale": 65536.0,
+                "scalar/gradient_norm": 1 / 65536,
+            },
+            _ADAM,
+        ),
     ),
     silent_on=(
         Recording({"scalar/clip/norm": 2.0, "scalar/clip/coefficient": (0.5,) * 12}, _MODEL),
@@ -67,8 +76,9 @@ def check(context: StepContext, memory: _ClippingToNothingState) -> Iterator[Fin
     The rule fires when ten clippings in a row leave less than a hundredth of the gradient. Clipping is meant for rare
     spikes (Pascanu et al. 2013, arXiv:1211.5063, choose the limit from the average of the norms). If it scales every
     step, plain gradient descent stands still, and an adaptive optimizer no longer sees how large its gradients are.
-    Adam and its like take the same step with all gradients scaled, so there only a limit below 0.1 is reported. Choose
-    a limit near the usual norm of the gradient.
+    Adam and its like take the same step with all gradients scaled, so there only a limit below 0.1 is reported; a limit
+    that met gradients times a loss scale was that many times smaller. Choose a limit near the usual norm of the
+    gradient.
     """
     coefficient = context.scalar("clip/coefficient")
     if coefficient is None or coefficient != coefficient:
@@ -78,11 +88,12 @@ def check(context: StepContext, memory: _ClippingToNothingState) -> Iterator[Fin
     if memory.streak < _IN_A_ROW or memory.is_reported:
         return
     norm = context.scalar("clip/norm")
-    if norm is not None and coefficient * norm >= _USUAL_LIMIT and _is_scale_free(context):
-        return
-    memory.is_reported = True
     scale = context.scalar("loss_scale") or 1.0
     is_scaled = norm is not None and _is_scaled(context, scale, coefficient * norm)
+    limit = None if norm is None else coefficient * norm / (scale if is_scaled else 1.0)
+    if limit is not None and limit >= _USUAL_LIMIT and _is_scale_free(context):
+        return
+    memory.is_reported = True
     yield context.finding(
         ROOT_SITE,
         "scalar/clip/coefficient",
