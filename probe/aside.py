@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from .warning_places import without_warnings
 
@@ -48,14 +49,41 @@ def checking() -> Iterator[None]:
 
 
 @contextmanager
-def same_random_numbers() -> Iterator[None]:
-    """Restore the states of `random` and `numpy.random` after the block."""
+def same_random_numbers(seed: int | None = None) -> Iterator[None]:
+    """Restore the random generators of the process after the block: of Python, NumPy, and torch on every device.
+
+    Args:
+        seed: Of torch's generators inside of the block; without one they go on. `torch.manual_seed` is no way to seed
+            there: it also seeds devices that the process has not begun to use, which nothing restores.
+    """
     numpy = sys.modules.get("numpy.random")
     python_state = random.getstate()
     numpy_state = numpy.get_state() if numpy is not None else None
+    of_torch = [(generator, generator.get_state()) for generator in _torch_generators()]
     try:
+        if seed is not None:
+            for generator, _ in of_torch:
+                generator.manual_seed(seed)
         yield
     finally:
         random.setstate(python_state)
         if numpy is not None:
             numpy.set_state(numpy_state)
+        for generator, state in of_torch:
+            generator.set_state(state)
+
+
+def _torch_generators() -> list[Any]:
+    """Return torch's generators of the host, and of the devices that the process has used."""
+    torch: Any = sys.modules.get("torch")
+    host = getattr(torch, "default_generator", None)
+    if host is None:  # torch is not there, or being imported
+        return []
+    found = [host]
+    for name in ("cuda", "xpu"):
+        device = getattr(torch, name, None)
+        if device is not None and device.is_initialized():
+            found += device.default_generators
+    if torch.backends.mps.is_available():
+        found.append(torch.mps._get_default_mps_generator())
+    return found

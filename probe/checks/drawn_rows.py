@@ -296,7 +296,11 @@ def _numbers(key: Any, length: int, *, is_write: bool) -> torch.Tensor | None:
     fewest = 1 if is_write else _FEWEST
     if isinstance(key, slice):
         numbers = range(*key.indices(length))
-        return torch.arange(length, device="cpu")[key] if key.step in (None, 1) and fewest <= len(numbers) < length else None
+        return (
+            torch.arange(length, device="cpu")[key]
+            if key.step in (None, 1) and fewest <= len(numbers) < length
+            else None
+        )
     if isinstance(key, int) and not isinstance(key, bool):
         return torch.tensor([key % length], device="cpu") if is_write and -length <= key < length else None
     if isinstance(key, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in key):

@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from ...storage.records import Json
-from ..aside import checking, is_aside
+from ..aside import checking, is_aside, same_random_numbers
 from ..guard import Guard
 from .check_result import CheckResult
 from .function_mode import FunctionMode
@@ -234,7 +234,7 @@ class LossTape(FunctionMode):
         if self._reason:
             raise NotRecorded(self._reason)
         groups = self._outputs if len(self._outputs) < 2 else [*self._outputs, [*chain(*self._outputs)]]
-        with torch.random.fork_rng([]), checking(), torch.no_grad():
+        with same_random_numbers(), checking(), torch.no_grad():
             for number, given, is_raised in self._roots:
                 began = time.thread_time()
                 loss = self._loss(number, {})

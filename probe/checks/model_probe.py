@@ -1,12 +1,11 @@
 """A copy of a model that answers changed inputs, in evaluation mode, without any trace in the training."""
 
-import copy
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -15,15 +14,16 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from ..aside import checking, same_random_numbers
 from ..guard import is_ours
 from .evaluation_dropout import DropoutsSeen
-from .kept_objects import is_copied, tensors_of
+from .kept_objects import tensors_of
 from .loss_tape import tensors_in
 from .model_call import ModelCall, outputs_of
+from .model_copy import NotCopied, bytes_of, copy_of
+from .own_states import own_states, same_states
 from .program_text.own_files import same_globals
 from .write_guard import WriteGuard, WritesRefused
 
-#: Largest model whose parameters are copied, 32 MiB: the copy lives for a moment, on the training's device. Larger ones
-#: share them with their copy, which may have so many bytes of buffers. Our choice.
-MOST_BYTES, _MOST_BUFFERS = 1 << 25, 1 << 24
+#: Largest model whose parameters are copied, 32 MiB: the copy lives for a moment, on the training's device. Our choice.
+MOST_BYTES = 1 << 25
 #: Outputs that are compared, and seconds that all calls of one occasion may take. Our choice.
 _MOST_OUTPUTS, _MOST_S = 4, 1.0
 #: For large models: seconds that a forward may take, how many more of them all calls of one occasion may take, and
@@ -36,14 +36,8 @@ _WALL = 5.0
 _ROUNDING, _TIMES_THE_NOISE = 1e-5, 10.0
 #: Share of their size by which outputs move at most if a model does not feel the scale of its input.
 _BLIND = 0.05
-#: Elements of a collection that is searched for tensors.
-_MOST_KEPT = 1000
 #: Modules whose calls are kept.
 _MOST_PARTS = 400
-_PLAIN = (
-    torch.Tensor, torch.nn.Module, str, bytes, int, float, complex, bool, type(None), list, tuple, dict, set, frozenset,
-    FunctionType, MethodType, BuiltinFunctionType, type,
-)  # fmt: skip
 
 
 class NotAnswered(Exception):
@@ -95,9 +89,13 @@ class ModelProbe:
     def __init__(self, model: torch.nn.Module, call: ModelCall) -> None:
         self.call = call = call.in_precision_of(model)  # copies are called without autocast
         self._spent_s, self._most_s = 0.0, _MOST_S
-        is_large = _bytes_of(model.parameters()) + _bytes_of(model.buffers()) > MOST_BYTES
+        is_large = bytes_of(model.parameters()) + bytes_of(model.buffers()) > MOST_BYTES
         self._guard = WriteGuard(model.parameters()) if is_large else None
-        self._copy = _copy_of(model, shares_parameters=is_large)
+        try:
+            self._copy = copy_of(model, shares_parameters=is_large)
+        except NotCopied as error:
+            raise NotAnswered(str(error)) from error
+        self._states = own_states(self._copy.modules())
         kept = (*self._copy.buffers(), *tensors_of(self._copy.modules()))
         self._buffers = [(buffer, buffer.clone()) for buffer in kept]
         self.dropouts = DropoutsSeen()
@@ -151,8 +149,7 @@ class ModelProbe:
         value = self.call.tensors()[name].clone().requires_grad_()
         with torch.backends.cudnn.flags(enabled=False):  # its recurrent layers have no gradient in evaluation mode
             outputs = self._answer(self.call.replaced({name: value}), with_gradients=True)
-        with checking(), torch.enable_grad(), same_random_numbers(), torch.random.fork_rng([]):
-            torch.manual_seed(0)
+        with checking(), torch.enable_grad(), same_random_numbers(0):
             flowing = [output for output in outputs if output.requires_grad]
             if not flowing:
                 return None
@@ -203,7 +200,7 @@ class ModelProbe:
         found = []
         for module, (given, mapped) in calls.items():
             try:
-                with _quiet(self._device(), 0), self._guard or nullcontext():
+                with self._quiet(0), self._guard or nullcontext():
                     answer = getattr(module, _method_of(module, methods))(mapped)
             except Exception as error:
                 if is_ours(error) and not isinstance(error, WritesRefused):
@@ -322,7 +319,7 @@ class ModelProbe:
         began, began_own = time.perf_counter(), time.thread_time()
         call = call.replaced({})  # some models write what they compute into a dictionary that they are given
         try:
-            with _quiet(self._device(), seed), torch.set_grad_enabled(with_gradients), self._guard or nullcontext():
+            with self._quiet(seed), torch.set_grad_enabled(with_gradients), self._guard or nullcontext():
                 outputs = list(outputs_of(self._copy(*call.arguments, **call.keywords)))[:_MOST_OUTPUTS]
                 self._check_size(outputs)
                 return [output.double() for output in outputs]
@@ -336,6 +333,11 @@ class ModelProbe:
             for buffer, kept in self._buffers:
                 buffer.data.copy_(kept)  # a graph that uses it may still be differentiated: its values are the same
             self._spent_s += max(time.thread_time() - began_own, (time.perf_counter() - began) / _WALL)
+
+    @contextmanager
+    def _quiet(self, seed: int) -> Iterator[None]:
+        with checking(), same_random_numbers(seed), same_states(self._states), same_globals(), torch.no_grad():
+            yield
 
     def _check_size(self, outputs: Sequence[torch.Tensor]) -> None:
         elements = sum(output.numel() for output in outputs)
@@ -390,61 +392,3 @@ def _in_training(modules: Sequence[Any]) -> Iterator[None]:
     finally:
         for module in modules:
             module.training = False
-
-
-@contextmanager
-def _quiet(device: torch.device, seed: int) -> Iterator[None]:
-    devices = [device] if device.type == "cuda" else []
-    with checking(), same_random_numbers(), same_globals(), torch.random.fork_rng(devices), torch.no_grad():
-        torch.manual_seed(seed)
-        yield
-
-
-def _bytes_of(tensors: Iterable[torch.Tensor]) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-
-def _copy_of(model: torch.nn.Module, *, shares_parameters: bool) -> torch.nn.Module:
-    """Return a deep copy in evaluation mode; objects that are neither tensors nor modules are shared."""
-    size = _bytes_of(model.buffers())
-    if shares_parameters and size > _MOST_BUFFERS:
-        raise NotAnswered(f"the model's buffers have {size >> 20} MiB; more than {_MOST_BUFFERS >> 20} are not copied")
-    memo: dict[int, Any] = {}
-    if shares_parameters:
-        memo = {id(one): torch.nn.Parameter(one.detach(), one.requires_grad) for one in model.parameters()}
-    for module in model.modules():
-        for value in vars(module).values():
-            is_plain = isinstance(value, _PLAIN) or is_copied(value)
-            if not is_plain or (isinstance(value, dict | list) and len(value) > _MOST_KEPT):
-                memo[id(value)] = value
-            memo.update({id(tensor): tensor.detach().clone() for tensor in _kept_results(value)})
-    try:
-        with checking(), torch.no_grad():
-            made = copy.deepcopy(model, memo)
-    except Exception as error:
-        if is_ours(error):
-            raise
-        raise NotAnswered(f"the model cannot be copied: {type(error).__name__}: {error}") from error
-    for module in made.modules():
-        module.training = False
-        for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
-            _keep_torchs_own(getattr(module, name, None))
-    return made
-
-
-def _kept_results(value: object) -> Iterator[torch.Tensor]:
-    """Yield tensors with a graph that a module keeps from its last call, such as a balance loss: none can be copied."""
-    if isinstance(value, torch.Tensor):
-        if value.grad_fn is not None:
-            yield value
-    elif isinstance(value, list | tuple) and len(value) <= _MOST_KEPT:
-        yield from chain.from_iterable(map(_kept_results, value))
-    elif isinstance(value, dict) and len(value) <= _MOST_KEPT:
-        yield from chain.from_iterable(map(_kept_results, value.values()))
-
-
-def _keep_torchs_own(hooks: Any) -> None:
-    """Remove all hooks but those of torch, which make a weight before each forward."""
-    for number, hook in list((hooks or {}).items()):
-        if not type(hook).__module__.startswith("torch.nn.utils"):
-            del hooks[number]

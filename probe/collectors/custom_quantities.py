@@ -104,16 +104,13 @@ def _read_only(array: NDArray[np.generic]) -> NDArray[np.generic]:
 
 @contextmanager
 def _unnoticed() -> Iterator[None]:
-    """Whatever draws random numbers on the host inside, the training goes on with those that were next."""
-    torch, engine = sys.modules.get("torch"), sys.modules.get(_ENGINE_RANDOM)
-    of_torch = torch.get_rng_state() if torch is not None else None
+    """Whatever draws random numbers inside, the training goes on with those that were next."""
+    engine = sys.modules.get(_ENGINE_RANDOM)
     of_engine = engine.get_state() if engine is not None else None
     with same_random_numbers():
         try:
             yield
         finally:
-            if torch is not None:
-                torch.set_rng_state(of_torch)
             if engine is not None:
                 engine.set_state(of_engine)
 

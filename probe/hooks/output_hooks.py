@@ -61,7 +61,8 @@ class Pair:
             stamp: Of the (micro-)step that made the tensor; a gradient that comes in another one is not recorded.
         """
         recorder, current = self._recorder, self._recorder.current
-        if current.stamp != stamp or not current.sees_backward:
+        is_late = current.stamp != stamp or not current.sees_backward
+        if is_late or gradient is None:  # one of several outputs that the loss does not reach
             return
         try:
             place = self._access.plain(gradient)

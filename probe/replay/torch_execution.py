@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..adapters.torch.torch_tensors import ACCESS, array_of
+from ..aside import same_random_numbers
 from ..tensor_access import tensors_in
 from .recorded_call import Arrays, arguments, check_weights
 
@@ -37,8 +38,7 @@ class TorchExecution:
         if isinstance(module, torch.nn.Module):
             module = self._with(module, weights, is_double=is_double)
         positional, names = arguments(inputs, _tensor)
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with torch.no_grad(), same_random_numbers(seed):
             output = module(*positional, **names, **self._options)
         return {path: array_of(tensor) for path, tensor in tensors_in(output, ACCESS)}
 

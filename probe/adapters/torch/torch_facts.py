@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ....storage.records import Json
 from ...aside import is_aside, same_random_numbers
+from ...checks.own_states import own_states, same_states
 from ...checks.reached_parameters import all_leaves
 from ...facts import Facts
 from ...facts.loss_facts import OF_TARGETS, LossCall, some_of
@@ -37,11 +38,11 @@ class TorchFrame:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Set evaluation mode without gradients; restore flags, buffers and random generators after the block."""
+        """Set evaluation mode without gradients; restore flags, buffers, generators and counters after the block."""
         flags = [(module, module.training) for module in self._model.modules()]
         buffers = [(buffer, buffer.clone()) for buffer in self._model.buffers()]
-        devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-        with same_random_numbers(), torch.random.fork_rng(devices), torch.no_grad():
+        modules = list(self._model.modules())
+        with same_random_numbers(), same_states([*modules, *own_states(modules)]), torch.no_grad():
             try:
                 for module, _ in flags:
                     module.training = False

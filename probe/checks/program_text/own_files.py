@@ -43,6 +43,13 @@ def own_sources() -> tuple[str, dict[str, str]]:
     return script, texts
 
 
+def own_modules() -> list[ModuleType]:
+    """Return the modules of the program's files, `__main__` among them, also where it has no file."""
+    _, texts = own_sources()
+    main = sys.modules.get("__main__")
+    return [one for one in list(sys.modules.values()) if one is not None and (one is main or _file_of(one) in texts)]
+
+
 def recorded_sources(script: str, texts: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the fields of the event `program_text`: the script's name and the texts of its files, by their names.
 
@@ -84,7 +91,7 @@ def _global_names(_modules: int) -> tuple[tuple[dict[str, Any], str], ...]:
     """Return the names that the program's functions declare as global, with the names of their modules."""
     _, texts = own_sources()
     found: list[tuple[dict[str, Any], str]] = []
-    for module in list(sys.modules.values()):
+    for module in own_modules():
         text = texts.get(_file_of(module), "")
         if "global " not in text:
             continue

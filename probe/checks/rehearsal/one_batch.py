@@ -12,7 +12,7 @@ import torch
 from ...aside import aside, same_random_numbers
 from ...warning_places import without_warnings
 from ..check_result import CheckResult, broken, held, undecided
-from .step_tape import NotRepeatable, StepTape, same_generators
+from .step_tape import NotRepeatable, StepTape
 
 FINITE, MOVES = "gradients_stay_finite", "optimizer_lowers_the_loss"
 _FINITE: Final = "the gradients stay finite while one batch is fitted"
@@ -149,7 +149,7 @@ def one_batch_is_fitted(
         rate_is_steady: Whether the optimizer's rate is the one that the training will use.
     """
     try:
-        with aside(), without_warnings(), same_random_numbers(), same_generators(), torch.enable_grad():
+        with aside(), without_warnings(), same_random_numbers(0), torch.enable_grad():
             yield from _judge(batch, optimizer, is_bounded=is_bounded, rate_is_steady=rate_is_steady)
     except Exception as error:  # noqa: BLE001  a check that fails stays open
         reason = str(error) if isinstance(error, NotRepeatable) else f"{type(error).__name__}: {error}"
@@ -159,7 +159,6 @@ def one_batch_is_fitted(
 def _judge(
     batch: OneBatch, optimizer: torch.optim.Optimizer, *, is_bounded: bool, rate_is_steady: bool
 ) -> Iterator[CheckResult]:
-    torch.manual_seed(0)
     own = batch.fit(batch.optimizer_like(optimizer), _MOST_S)
     if own.broken_at is not None:
         if not is_bounded or not own.broken_at:

@@ -6,7 +6,6 @@ as the batch, is what it was. So the loss of the step can be computed for any we
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Any, Final
@@ -223,11 +222,3 @@ def _unwrapped(function: Any) -> Any:
 
 def _file_of(function: Any) -> str:
     return str(getattr(getattr(function, "__code__", None), "co_filename", ""))
-
-
-@contextmanager
-def same_generators() -> Iterator[None]:
-    """Restore the random generators of torch after the block."""
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices):
-        yield
