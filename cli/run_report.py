@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -35,8 +36,9 @@ class RunReport:
         if os.getpid() != self._process:
             return  # a fork of the script
         lines = [f"run {run.id} is recorded in {self._shown}"] if diagnosis is None else self._end(run, diagnosis)
-        self._stream.writelines(f"mindscope: {line}\n" for line in lines)
-        self._stream.flush()
+        with suppress(OSError, ValueError):  # the script may have closed the stream
+            self._stream.writelines([f"mindscope: {line}\n" for line in lines])
+            self._stream.flush()
 
     @property
     def _shown(self) -> str:

@@ -18,15 +18,17 @@ import dis
 import logging
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import CodeType, TracebackType
 from typing import Any, Final
+from weakref import WeakSet
 
 from ..storage.code_places import OUR_FILES
 from .errors import CollectiveRefused, Stopped, TrainingStopped
 from .warning_places import CallingPlaces
 
-__all__ = ["Guard", "belongs_to_training", "is_ours"]
+__all__ = ["Guard", "belongs_to_training", "guards_at_rest", "is_ours"]
 
 _log = logging.getLogger(__name__)
 _RAISING: Final = frozenset({dis.opmap["RAISE_VARARGS"], dis.opmap["RERAISE"]})
@@ -34,6 +36,10 @@ _RAISING: Final = frozenset({dis.opmap["RAISE_VARARGS"], dis.opmap["RERAISE"]})
 #: seems to be raised by `CallingPlaces.call`, which leaves the frame that it calls with out of the traceback.
 _HANDED_ON: Final = ("__torch_function__", "__torch_dispatch__")
 _HANDING_ON: Final = dis.opmap["CALL_FUNCTION_EX"]
+
+
+#: All guards of the process.
+_guards: "WeakSet[Guard]" = WeakSet()
 
 
 class Guard:
@@ -49,13 +55,14 @@ class Guard:
         is_off: Whether something was raised.
     """
 
-    __slots__ = ("_switched_off", "_told", "_untold", "_words", "is_off")
+    __slots__ = ("__weakref__", "_switched_off", "_told", "_untold", "_words", "is_off")
 
     def __init__(self, switched_off: Callable[[BaseException], object], words: Callable[[], str]) -> None:
         self._switched_off, self._words = switched_off, words
         self._told: set[tuple[type, str, CodeType | None]] = set()
         self._untold: tuple[str, BaseException] | None = None
         self.is_off = False
+        _guards.add(self)
 
     def __call__(self, work: Callable[..., Any], *, otherwise: Any = None) -> Callable[..., Any]:
         """Return the function with its exceptions kept from the caller.
@@ -132,6 +139,19 @@ class Guard:
     def quietly(self) -> "_Quiet":
         """Return the context of a check, which ends at the first exception, as `check_failed` says."""
         return _Quiet(self)
+
+
+@contextmanager
+def guards_at_rest() -> Iterator[None]:
+    """Have nothing of ours run in the process that a guard stands before, as long as the block runs."""
+    resting = [guard for guard in list(_guards) if not guard.is_off]
+    for guard in resting:
+        guard.is_off = True
+    try:
+        yield
+    finally:
+        for guard in resting:
+            guard.is_off = False
 
 
 class _Quiet:

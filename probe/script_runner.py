@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,10 +68,16 @@ def run_script(
     """
     code, reason, left_out = run_to_end(script, arguments, begin)
     if reason and not is_recorded():
-        sys.stderr.write(f"mindscope: {reason}; nothing was recorded\n")
+        _say(f"mindscope: {reason}; nothing was recorded")
     if left_out:
-        sys.stderr.write(f"mindscope: {left_out}\n")
+        _say(f"mindscope: {left_out}")
     return code
+
+
+def _say(words: str) -> None:
+    """Print to stderr, unless the script has closed it or taken it away."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"{words}\n")
 
 
 def run_to_end(
@@ -260,7 +267,7 @@ def _run_main(program: TrainingScript) -> tuple[int, BaseException | None]:
 def _exit_code(code: object) -> int:
     if code is None or isinstance(code, int):
         return code or 0
-    sys.stderr.write(f"{code}\n")
+    _say(str(code))
     return 1
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ...storage import Event, Finding
+from ...storage import ROOT_SITE, Event, Finding
 from ..context.step_context import StepContext
 from ..event_fields import number
 from ..recording import Recording
@@ -17,6 +17,7 @@ from ..rule import CONFIGURATION, rule
         "event/observations_lost",
         "event/later_training",
         "event/forward_called_directly",
+        "event/graph_captured",
     ),
     phase=CONFIGURATION,
     is_fact=True,
@@ -25,6 +26,7 @@ from ..rule import CONFIGURATION, rule
         Recording(events=(Event("monitor_fault", 0, data={"collector": "mine", "error": "no", "touched": True}),)),
         Recording(events=(Event("observations_lost", 0, data={"count": 7}),)),
         Recording(events=(Event("forward_called_directly", 0, data={"model": "Net", "parts": "encoder, head"}),)),
+        Recording(events=(Event("graph_captured", 3),)),
         Recording(events=(Event("later_training", 0, "net", data={"networks": "net (Net)", "watched": "Teacher"}),)),
     ),
     silent_on=(Recording(events=(Event("step_skipped", 0, data={"loss_scale": 1024.0}),)),),
@@ -34,7 +36,7 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
 
     Networks that the script began to train behind the recorded one are a notice: of them only the executable checks
     speak. So is a program that calls the `forward` of its model itself: torch runs no hooks of such a call, and what is
-    seen is the calls of its parts.
+    seen is the calls of its parts. So is a CUDA graph: its replays call no hooks, and what it computes is not seen.
 
     Such a finding never makes a run unhealthy and is never a root cause; it says where silence does not mean health.
     Rules that raise are reported in the same way.
@@ -62,6 +64,17 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
             explanation=f"the program calls forward of {kind} itself, for which torch runs no hooks; what is seen is "
             f"the calls of its parts ({parts}), each by itself, and not which inputs and outputs {kind} has",
             advice="call the module, model(x), in the place of model.forward(x)",
+            confidence=1.0,
+        )
+    for event in context.events("graph_captured"):
+        yield context.finding(
+            ROOT_SITE,
+            "",
+            {"step": float(event.step)},
+            severity="info",
+            explanation=f"by step {event.step} the program has captured a CUDA graph; its replays call no hooks, so of "
+            "what the graph computes nothing is recorded from there on",
+            advice="to look inside, run a few hundred steps without the graph: the losses are the same",
             confidence=1.0,
         )
     for event in (*context.events("monitor_fault"), *context.events("observations_lost")):

@@ -127,7 +127,7 @@ class StaleGradients:
     def __init__(self, recorder: Recorder, view: GradientView) -> None:
         self._recorder, self._view = recorder, view
         self._reports = 0
-        self._away: NDArray[np.float64] | None = None
+        self._away: list[NDArray[np.float64]] = []
         self.is_away = False
 
     def report(self, parameters: int, norm: float) -> None:
@@ -135,30 +135,37 @@ class StaleGradients:
         if self._is_reported():
             self._recorder.event(_KIND, "", **_data(parameters, norm))
 
-    def request(self) -> None:
-        """Ask the device what it holds as a pass begins the step, before anything is added to it."""
+    def request(self, *, begins_step: bool) -> None:
+        """Ask the device what it holds as a pass begins, before anything is added to it.
+
+        What it does not hold any more as a later pass of the step begins was cleared in between.
+        """
         device_results = self._recorder.device_results
-        self._away, self.is_away = None, False
+        if begins_step:
+            self._away, self.is_away = [], False
         if device_results.device is None or not self._view.is_away:
             return
         self._view.stepping = None
         held = self._view.gradients().remote
-        if held:
-            self._away = np.full((max(held) + 1, len(STATISTICS)), np.nan)
+        if held or self._away:
+            rows = np.full((max([*held, 0]) + 1, len(STATISTICS)), np.nan)
+            self._away.append(rows)
             self.is_away = True
-            device_results.request_rows([*held], held.values(), self._away)
+        if held:
+            device_results.request_rows([*held], held.values(), rows)
             device_results.launch()
 
     def report_later(self, mine: frozenset[int]) -> None:
         """Record, when the device's numbers have come, what of them has moved these parameters in the step."""
-        rows, self._away, self.is_away = self._away, None, False
+        away, self._away, self.is_away = self._away, [], False
         recorder = self._recorder
-        if rows is None:
+        if not away:
             return
         step, micro_step = recorder.current.step, recorder.current.micro_step
 
         def make() -> list[Event]:
-            norms = np.array([rows[row, 0] for row in mine if row < len(rows) and rows[row, 0] > 0.0])
+            left = [row for row in mine if all(row < len(rows) and rows[row, 0] > 0.0 for rows in away)]
+            norms = away[0][left, 0]
             if not norms.size or not self._is_reported():
                 return []
             return [Event(_KIND, step, "", micro_step, _data(norms.size, float(np.sqrt((norms**2).sum()))))]
@@ -236,8 +243,8 @@ class StepLifecycle:
         try:
             begins_step, self._expects_none = self._expects_none, False
             is_anew = self.passes.backward_begins(begins_step=begins_step)
-            if begins_step and (self._stale.is_away or self._view.is_away):
-                self._stale.request()
+            if self._stale.is_away or (begins_step and self._view.is_away):
+                self._stale.request(begins_step=begins_step)
             recorder.backward_begins(loss(), is_anew=is_anew)
         except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
             recorder.fail("loss", error)

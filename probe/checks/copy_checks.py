@@ -1,7 +1,7 @@
 """Runs all checks that call a copy of a model with a batch of its training."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import torch
 
@@ -25,7 +25,7 @@ from .places import answers_do_not_depend_on_the_row, future_begins_at_the_next_
 from .random_answers import answers_are_repeatable
 from .reshaped_axes import PASSES, PERMUTES, RESHAPES, Reshape, axes_are_not_exchanged_by_reshaping, is_meant
 from .score_positions import scores_know_both_positions
-from .sequence_targets import CAUSAL, COPIED, targets_of_sequences
+from .sequence_targets import CAUSAL, COPIED, first_compared, targets_of_sequences
 from .shifted_labels import labels_belong_to_their_rows
 from .step_seen import LossSeen
 from .straight_through import straight_through_steps_pass_gradients
@@ -68,7 +68,7 @@ def checks_of_a_copy(
         yield settled
     is_sequence, scored = False, [(loss, target) for loss in losses if (target := _target_of(loss)) is not None]
     for loss, target in scored:
-        for result in _of_a_loss(probe, loss.options, target, is_answer=any(loss is each for each in answered)):
+        for result in _of_a_loss(probe, loss, target, is_answer=any(loss is each for each in answered)):
             is_sequence |= result.check in (CAUSAL, COPIED)
             yield result
     for result in _of_picks(probe, picked):
@@ -132,12 +132,11 @@ def _target_of(loss: LossSeen) -> torch.Tensor | None:
     return target
 
 
-def _of_a_loss(
-    probe: ModelProbe, options: Mapping[str, Any], target: torch.Tensor, *, is_answer: bool
-) -> Iterator[CheckResult]:
+def _of_a_loss(probe: ModelProbe, loss: LossSeen, target: torch.Tensor, *, is_answer: bool) -> Iterator[CheckResult]:
     """Yield what a copy's answers and the target of a loss tell together."""
+    options = loss.options
     ignored = int(options.get("ignore_index", -100))
-    yield from targets_of_sequences(probe, target, ignored=ignored)
+    yield from targets_of_sequences(probe, target, ignored=ignored, first=first_compared(loss.input))
     yield from targets_in_columns(probe, target, is_answer=is_answer)
     is_mean = options.get("reduction", "mean") == "mean" and options.get("weight") is None
     counted = padding_is_not_scored(probe, target, ignored=ignored, is_mean=is_mean)

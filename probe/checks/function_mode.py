@@ -63,7 +63,7 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped
             plain = plain_function(func)
             if is_transformed():
                 self.transformed()
-            elif not self._has_failed:
+            elif not self._has_failed and (self._guard is None or not self._guard.is_off):
                 noted = self.before(plain, args, options)
         except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
             self._failed(error)

@@ -22,21 +22,32 @@ _LATE = (2, 3)
 #: Share of the positions between the first and the last scored one of a row that a masked objective leaves out. Our
 #: choice: prompts and padding are left out at the ends only.
 _LEFT_OUT = 0.05
+#: Nodes of a graph that leave each position where it is but for slices, and how many are gone through.
+_KEEP_POSITIONS = (
+    "Slice", "View", "UnsafeView", "Reshape", "ToCopy", "Clone", "Alias", "Mul", "Div", "LogSoftmax", "Transpose",
+    "Permute",
+)  # fmt: skip
+_MOST_NODES = 12
+#: Unsigned numbers from here on, with which a graph keeps where slices begin, count from the end.
+_NEGATIVE = 1 << 63
 
 
-def targets_of_sequences(probe: ModelProbe, target: torch.Tensor, *, ignored: int = -100) -> Iterator[CheckResult]:
+def targets_of_sequences(
+    probe: ModelProbe, target: torch.Tensor, *, ignored: int = -100, first: int = 0
+) -> Iterator[CheckResult]:
     """Check models whose targets are the input one position later or more, or the input itself.
 
     Args:
         target: What the loss compares with: class indices or real values, of any shape; negative classes are ignored.
         ignored: The index that the loss ignores.
+        first: Position of the first output that the loss compares.
     """
     for name, tensor in probe.call.tensors().items():
         rows = _aligned(tensor, target)
         if rows is None:
             shifted = _shifted_inside(tensor, target)
             if shifted is not None and _length(probe, tensor):
-                yield from _next_or_later(probe, name, tensor, shifted)
+                yield from _next_or_later(probe, name, tensor, shifted, first)
             continue
         if _agree(rows[:, :-1], tensor[:, 1:]):
             yield _sees_later(probe, name, tensor)
@@ -47,12 +58,16 @@ def targets_of_sequences(probe: ModelProbe, target: torch.Tensor, *, ignored: in
                 yield from _late(rows[:, :-1], tensor[:, 1:], name)
 
 
-def _next_or_later(probe: ModelProbe, name: str, tensor: torch.Tensor, targets: torch.Tensor) -> Iterator[CheckResult]:
-    """Check targets that the program has shifted against the whole input: one for each position but the last."""
-    if _agree(targets, tensor[:, 1:]):
+def _next_or_later(
+    probe: ModelProbe, name: str, tensor: torch.Tensor, targets: torch.Tensor, first: int
+) -> Iterator[CheckResult]:
+    """Check targets that the program has shifted against the whole input: one for each position but one."""
+    following = tensor[:, 1 + first :]
+    targets = targets[:, : following.shape[1]]
+    if _agree(targets, following):
         yield _sees_later(probe, name, tensor)
     else:
-        yield from _late(targets, tensor[:, 1:], name)
+        yield from _late(targets, following, name)
 
 
 def _shown(probe: ModelProbe, name: str, tensor: torch.Tensor, scored: torch.Tensor) -> Iterator[CheckResult]:
@@ -102,6 +117,23 @@ def _late(targets: torch.Tensor, following: torch.Tensor, name: str) -> Iterator
                 late=late,
             )
             return
+
+
+def first_compared(prediction: torch.Tensor) -> int:
+    """Return the position of the first output that a loss compares, as slices in the graph of its input tell.
+
+    Args:
+        prediction: Of the outputs `(batch, positions, ...)` a slice, as it is or as one row for each position.
+    """
+    node, first = prediction.grad_fn, 0
+    for _ in range(_MOST_NODES):
+        if node is None or not node.name().startswith(_KEEP_POSITIONS) or not node.next_functions:
+            break
+        if node.name().startswith("Slice") and node._saved_dim == 1:
+            size, start = int(node._saved_self_sym_sizes[1]), int(node._saved_start)
+            first += start if start < _NEGATIVE else max(size + start - 2 * _NEGATIVE, 0)
+        node = node.next_functions[0][0]
+    return first
 
 
 def _aligned(tensor: torch.Tensor, target: torch.Tensor) -> torch.Tensor | None:

@@ -28,6 +28,7 @@ from .torch_checks import ALL_CHECKS, OCCASIONS, TorchChecks
 from .torch_closures import without_wrapper
 from .torch_collectives import CommunicationHooks
 from .torch_communication import TorchCommunication
+from .torch_cuda_graphs import CaptureListener
 from .torch_evaluated_weights import EvaluatedWeights
 from .torch_facts import TorchFacts
 from .torch_fast_path import FastPath
@@ -200,6 +201,7 @@ class TorchAdapter:
         hooks.begin(sites)
         self._adoption = Adoption(self.model, view, training.steps, recorder, changed, guard)
         self._handles.append(self._adoption)
+        self._handles.append(CaptureListener(guard, recorder))
         training.take_scaled = self._adoption.scaler_steps
         self._adoption.take(self._optimizers, expected=self._expected)
         self._optimizers = self._expected = ()  # so that a replaced optimizer and its state can be freed

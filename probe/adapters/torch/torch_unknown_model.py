@@ -18,6 +18,7 @@ from ...checks.function_mode import is_transformed
 from ...guard import Guard, belongs_to_training
 from .torch_adapter import TorchAdapter
 from .torch_closures import Arguments, closure_of, with_report
+from .torch_cuda_graphs import CaptureListener
 from .torch_hooks import is_traced
 from .torch_idle_optimizers import IdleOptimizers
 from .torch_kind import EarlyCalls
@@ -112,6 +113,7 @@ class TorchFinder:
         self._handles = [
             register_module_forward_pre_hook(self._look_at_module),
             register_optimizer_step_post_hook(self._look_at_optimizer),
+            CaptureListener(self.guard),
         ]
         add_listener(self)
 

@@ -12,10 +12,11 @@ import mindscope  # noqa: E402  it is there anyway
 
 PACKAGE = Path(str(mindscope.__file__)).parent
 #: Functions that make a tensor from nothing, and the generator that only draws for one kind of device.
-MAKERS = frozenset(
-    "tensor as_tensor zeros ones empty full arange linspace logspace eye rand randn randint randperm normal "
-    "empty_strided scalar_tensor tril_indices triu_indices hann_window Generator".split()
-)
+MAKERS = {
+    "tensor", "as_tensor", "zeros", "ones", "empty", "full", "arange", "linspace", "logspace", "eye", "rand", "randn",
+    "randint", "randperm", "normal", "empty_strided", "scalar_tensor", "tril_indices", "triu_indices", "hann_window",
+    "Generator",
+}  # fmt: skip
 #: Tensors lie on no device that has memory if the program does not say where: what the monitor makes without a device
 #: cannot be read.
 SCRIPT = """

@@ -178,6 +178,43 @@ def test_a_batch_is_launched_when_it_holds_enough(monkeypatch):
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU: none is here")
 
 
+@pytest.mark.parametrize("clearing", ["to none", "in place", "never"])
+def test_networks_that_take_turns_clear_their_gradients_before_their_own_passes(alike, forced, clearing):
+    """As the first of two passes begins a step, the second network still holds the gradients of its last update."""
+    forced()
+
+    def train(watching):
+        torch.manual_seed(0)
+        maker, judge = nn.Linear(4, 6), nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))
+        both = nn.ModuleList([maker, judge])
+        steps = [torch.optim.SGD(one.parameters(), 1e-3) for one in (maker, judge)]
+        losses = []
+
+        def clear(optimizer):
+            if clearing != "never":
+                optimizer.zero_grad(set_to_none=clearing == "to none")
+
+        with watching(both, steps):
+            for _ in range(8):
+                judge.requires_grad_(True)
+                made = maker(torch.randn(5, 4)).detach()
+                loss = functional.softplus(judge(made)).mean() + functional.softplus(-judge(torch.randn(5, 6))).mean()
+                clear(steps[1])
+                loss.backward()
+                steps[1].step()
+                judge.requires_grad_(False)
+                clear(steps[0])
+                fooled = functional.softplus(-judge(maker(torch.randn(5, 4)))).mean()
+                fooled.backward()
+                steps[0].step()
+                losses += [loss.item(), fooled.item()]
+        return losses, both
+
+    seen = alike(train)
+    assert not seen.faults()
+    assert bool(seen.events("gradient_before_forward")) == (clearing == "never")
+
+
 @needs_cuda
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_a_step_on_a_gpu_waits_for_it_no_more_often_than_without_monitor(alike):

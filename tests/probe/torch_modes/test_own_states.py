@@ -1,10 +1,8 @@
 """Calls that the monitor makes of a program's modules change no random generator and no counter of the program."""
 
 import ast
-import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -63,8 +61,6 @@ DRAWS = {
 @pytest.mark.parametrize("name", DRAWS)
 def test_a_model_that_draws_or_counts_trains_as_it_does_alone(run_alike, name) -> None:
     made, draw, before = DRAWS[name]
-    np.random.seed(0)
-    random.seed(0)
     text = SCRIPT.format(made=made or "pass", draw=draw, before=f"random.seed(0); numpy.random.seed(0)\n{before}")
     store, run, _ = run_alike(text, steps=90)
     assert run.last_step == 89
@@ -90,11 +86,12 @@ def test_the_generators_of_devices_go_on_from_where_they_were(monkeypatch) -> No
 
 def test_nothing_seeds_the_devices_of_the_process() -> None:
     """`torch.manual_seed` seeds all of them, also later ones, and `fork_rng` restores only those that it is told."""
-    found = []
-    for path in sorted(PACKAGE.glob("probe/**/*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("torch.manual_seed", "torch.random.fork_rng"):
-                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    found = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in sorted(PACKAGE.glob("probe/**/*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("torch.manual_seed", "torch.random.fork_rng")
+    ]
     assert found == []
 
 

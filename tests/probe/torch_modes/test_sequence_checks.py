@@ -13,7 +13,7 @@ from mindscope.probe.checks.model_probe import ModelProbe, NotFinite  # noqa: E4
 from mindscope.probe.checks.more_padding import more_padding_has_no_effect  # noqa: E402
 from mindscope.probe.checks.padding import ignored_tokens_end_rows, unpadded_rows_are_answered  # noqa: E402
 from mindscope.probe.checks.score_layout import scores_keep_their_positions  # noqa: E402
-from mindscope.probe.checks.sequence_targets import targets_of_sequences  # noqa: E402
+from mindscope.probe.checks.sequence_targets import first_compared, targets_of_sequences  # noqa: E402
 
 
 class Tokens(nn.Module):
@@ -57,6 +57,28 @@ def test_targets_that_the_program_shifts_inside(late, expected):
     tokens = torch.randint(0, 16, (4, 9))
     target = torch.cat((tokens[:, late:], torch.full((4, late - 1), -100)), 1)
     assert outcomes(targets_of_sequences(probe_of(Tokens(), tokens), target.flatten())) == expected
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        lambda scores: scores[:, 1:].flatten(0, 1),
+        lambda scores: (scores.float()[:, 1:] / 0.9).contiguous().view(-1, 16),
+        lambda scores: scores[:, -7:].reshape(-1, 16),
+        lambda scores: scores[:, :][:, 1:].transpose(1, 2),
+    ],
+)
+@pytest.mark.parametrize(
+    ("late", "expected"),
+    [(1, {"no_position_sees_later_ones": "held"}), (2, {"targets_are_the_next_position": "broken"})],
+)
+def test_a_loss_that_leaves_out_the_first_position(taken, late, expected):
+    tokens, model = torch.randint(0, 16, (4, 8)), Tokens()
+    target = torch.cat((tokens[:, 1 + late :], torch.randint(0, 16, (4, late))), 1)
+    target[:, 7 - late :] = -100
+    first = first_compared(taken(model(tokens)))
+    assert first == 1
+    assert outcomes(targets_of_sequences(probe_of(model, tokens), target.flatten(), first=first)) == expected
 
 
 def test_a_model_that_sees_later_tokens_is_found_where_the_loss_shifts_inside():
