@@ -119,7 +119,7 @@ def _are_positions(prediction: Tensor) -> bool:
     for _ in range(_MOST_NODES):
         if node is None or not node.name().startswith(_KEEP_ROWS) or not node.next_functions:
             return False
-        sizes = getattr(node, "_saved_self_sym_sizes", ())
+        sizes: Any = getattr(node, "_saved_self_sym_sizes", ())
         if len(sizes) > 2:
             return bool(sizes[-1] == prediction.shape[-1])
         node = node.next_functions[0][0]

@@ -17,6 +17,8 @@ _NEXT = "the targets of a sequence are its next position"
 #: Share of positions at which targets must agree with the input to be called the same.
 _ALIKE = 0.98
 _FEWEST_POSITIONS = 3
+#: By how many positions the targets of a sequence may be fewer. Our choice.
+_MOST_FEWER = 6
 #: Positions by which targets may be late.
 _LATE = (2, 3)
 #: Share of the positions between the first and the last scored one of a row that a masked objective leaves out. Our
@@ -61,8 +63,8 @@ def targets_of_sequences(
 def _next_or_later(
     probe: ModelProbe, name: str, tensor: torch.Tensor, targets: torch.Tensor, first: int
 ) -> Iterator[CheckResult]:
-    """Check targets that the program has shifted against the whole input: one for each position but one."""
-    following = tensor[:, 1 + first :]
+    """Check targets that the program has shifted against the whole input: one for each position but a few."""
+    following = tensor[:, 1 + first :][:, : targets.shape[1]]
     targets = targets[:, : following.shape[1]]
     if _agree(targets, following):
         yield _sees_later(probe, name, tensor)
@@ -149,12 +151,14 @@ def _aligned(tensor: torch.Tensor, target: torch.Tensor) -> torch.Tensor | None:
 
 
 def _shifted_inside(tensor: torch.Tensor, target: torch.Tensor) -> torch.Tensor | None:
-    """Return targets as rows beside tokens `(batch, positions)` that are one position longer; None if they are not."""
+    """Return targets as rows beside tokens `(batch, positions)` that are a little longer; None if they are not."""
     if tensor.dim() != 2 or tensor.is_floating_point() or target.is_floating_point() or target.dtype is torch.bool:
         return None
-    if tensor.shape[1] <= _FEWEST_POSITIONS or target.numel() != tensor.shape[0] * (tensor.shape[1] - 1):
+    samples, positions = tensor.shape
+    if positions <= _FEWEST_POSITIONS or not samples or target.numel() % samples:
         return None
-    return target.reshape(tensor.shape[0], -1)
+    length = target.numel() // samples
+    return target.reshape(samples, length) if max(positions - _MOST_FEWER, 3) <= length < positions else None
 
 
 def _agree(targets: torch.Tensor, values: torch.Tensor, ignored: int = -100) -> bool:

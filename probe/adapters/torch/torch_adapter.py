@@ -201,7 +201,6 @@ class TorchAdapter:
         hooks.begin(sites)
         self._adoption = Adoption(self.model, view, training.steps, recorder, changed, guard)
         self._handles.append(self._adoption)
-        self._handles.append(CaptureListener(guard, recorder))
         training.take_scaled = self._adoption.scaler_steps
         self._adoption.take(self._optimizers, expected=self._expected)
         self._optimizers = self._expected = ()  # so that a replaced optimizer and its state can be freed
@@ -216,6 +215,7 @@ class TorchAdapter:
     def _listen(self, listener: TorchTraining) -> None:
         self._listener = listener
         add_listener(listener)
+        self._handles.append(CaptureListener(self._guard, self._recorder))
         current = self._recorder.current
         self._recorder.due.subscribe(
             lambda: wake_listener(listener, listener.writes_weights or not current.is_idle), of=frozenset()

@@ -29,6 +29,7 @@ from .formulas import (
     passes,
     policy,
     positions,
+    precision,
     preparation,
     quantiles,
     randomness,
@@ -63,7 +64,7 @@ _FIELDS: Final = (
     aliases, policy, generative, network, training, averages, derivatives, survival, recognition, data, arguments,
     passes, scores, splits, quantiles, selection, pairs, snapshots, overlaps, likelihoods, measures, positions,
     sampling, mixing, distances, groups, replay, preparation, schedules, exploration,
-    randomness, together,
+    randomness, together, precision,
 )  # fmt: skip
 _PATTERNS: Final = tuple(pattern for field in _FIELDS for pattern in field.PATTERNS)
 

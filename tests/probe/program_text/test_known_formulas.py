@@ -46,7 +46,58 @@ FLOW = (
     "def sample(x):\n    for i in range(50):\n        x = x + model(x, i / 50) / 50\n    return x"
 )
 LINKS = "order = torch.randperm(len(edges))\ntrain_edges, test_edges = edges[order[:80]], edges[order[80:]]\n"
+CASTED = "@torch.autocast('cuda'{given})\ndef fit():\n    for x in data:\n        {body}"
+GRAPH = "with torch.cuda.graph(g):\n    out = net(static)\nfor x in data:\n    {fed}\n    g.replay()\n    y += out"
+DRAWN = (
+    "def roll():\n    dist = policy(obs)\n    action = dist.sample()\n    logp = dist.log_prob(action)\n"
+    "    obs, r = env.step({action})"
+)
+AGAIN = (
+    "{before}for x in data:\n    {inside}rows = torch.randint(0, 9, (3,), generator=g)\n"
+    "    net(x[rows]).sum().backward()\n    opt.step()"
+)
+SCALED = (
+    "scaler = torch.amp.GradScaler()\nfor x in data:\n    loss = net(x).sum()\n    {loss}.backward()\n"
+    "    scaler.step(opt)\n    scaler.update()"
+)
+PENALTY = (
+    "def r1(d, x):\n    g, = torch.autograd.grad(scaler.scale(d(x).sum()), x, create_graph=True)\n    {divided}"
+    "return g.pow(2).sum(1).mean()"
+)
+KEPT_AVERAGE = "def fit(net):\n    ema = copy.deepcopy(net){cast}\n    {more}torch._foreach_lerp_(ema, net, 0.01)"
+
 PAIRS = {
+    "autocast around the training": (
+        CASTED.format(given="", body="f(x).backward()\n        opt.step()"),
+        CASTED.format(given="", body="f(x)\n        metric.step()"),
+    ),
+    "autocast that keeps no casts": (
+        "with autocast('cpu'):\n    for x in data:\n        net(x).backward()\n        opt.step()",
+        CASTED.format(given=", cache_enabled=False", body="f(x).backward()\n        opt.step()"),
+    ),
+    "an input of a graph that is bound anew": (GRAPH.format(fed="static = x"), GRAPH.format(fed="static.copy_(x)")),
+    "another action than the stored one": (DRAWN.format(action="dist.sample()"), DRAWN.format(action="action")),
+    "a generator of each step": (
+        AGAIN.format(before="", inside="g = torch.Generator().manual_seed(3)\n    "),
+        AGAIN.format(before="g = torch.Generator().manual_seed(3)\n", inside=""),
+    ),
+    "rows drawn in bfloat16": (
+        "rows = (torch.rand(64, dtype=torch.bfloat16) * len(x)).long()",
+        "rows = (torch.rand(64) * len(x)).long()",
+    ),
+    "a loss that is not scaled": (SCALED.format(loss="loss"), SCALED.format(loss="scaler.scale(loss)")),
+    "a penalty of scaled gradients": (
+        PENALTY.format(divided=""),
+        PENALTY.format(divided="g = g / scaler.get_scale()\n    "),
+    ),
+    "an average in bfloat16": (
+        KEPT_AVERAGE.format(cast=".eval().bfloat16()", more=""),
+        KEPT_AVERAGE.format(cast=".eval()", more=""),
+    ),
+    "an average that is cast": (
+        KEPT_AVERAGE.format(cast="", more="ema.to(torch.float16)\n    "),
+        KEPT_AVERAGE.format(cast="", more="ema.to(device)\n    "),
+    ),
     "the best state": (KEPT.format(state="net.state_dict()"), KEPT.format(state="copy.deepcopy(net.state_dict())")),
     "the best state, item by item": (
         KEPT.format(state="{k: v for k, v in net.state_dict().items()}"),

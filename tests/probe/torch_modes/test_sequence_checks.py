@@ -81,6 +81,16 @@ def test_a_loss_that_leaves_out_the_first_position(taken, late, expected):
     assert outcomes(targets_of_sequences(probe_of(model, tokens), target.flatten(), first=first)) == expected
 
 
+@pytest.mark.parametrize(("late", "outcome"), [(1, "held"), (2, "broken"), (3, "broken")])
+def test_a_loss_that_leaves_out_positions_at_both_ends(late, outcome):
+    tokens, model = torch.randint(0, 16, (4, 12)), Tokens()
+    scores, target = model(tokens)[:, 2:-late], tokens[:, 2 + late :]
+    first = first_compared(scores.reshape(-1, 16))
+    assert first == 2
+    found = outcomes(targets_of_sequences(probe_of(model, tokens), target.flatten(), first=first))
+    assert set(found.values()) == {outcome}
+
+
 def test_a_model_that_sees_later_tokens_is_found_where_the_loss_shifts_inside():
     tokens = torch.randint(0, 16, (4, 9))
     found = outcomes(targets_of_sequences(probe_of(Tokens(is_causal=False), tokens), tokens[:, 1:].flatten()))

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import called, functions_in
-from ..expressions import assignments, calls_in, name_of, words_in
+from ..bindings import called, functions_in, names_given
+from ..expressions import assignments, calls_in, name_of, names_in, words_in
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -15,6 +15,9 @@ _DRAWS: Final = ("rand", "random", "rand_like", "uniform")
 _NUMBERS: Final = ("randint", "randrange", "integers", "beta", "uniform", "random_integers")
 _DROPS: Final = frozenset({"drop", "drops", "dropped"})
 _KEEPS: Final = frozenset({"keep", "keeps", "kept"})
+#: Calls of a loop that trains, and of distributions that draw.
+_OF_A_STEP: Final = frozenset({"backward", "step"})
+_SAMPLES: Final = ("sample", "rsample")
 
 
 def _drawn_and_unread(tree: ast.AST) -> Iterator[Found]:
@@ -84,5 +87,65 @@ def _slot_always_there(tree: ast.AST) -> Iterator[Found]:
                 yield "formula", words, node.lineno
 
 
+def _seeded_in_every_step(tree: ast.AST) -> Iterator[Found]:
+    """A generator that each step makes anew from the same seed draws the same rows in each step."""
+    for loop in walked(tree):
+        if not isinstance(loop, ast.For) or not {called(one) for one in calls_in(loop, *_OF_A_STEP)} >= _OF_A_STEP:
+            continue
+        reads = {one.id for one in walked(loop) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
+        changed = names_in(loop.target) | {name for name, _ in names_given(loop.body)}
+        for statement in loop.body:
+            if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+                continue
+            name, seed = statement.targets[0].id, _seed_of(statement.value)
+            if seed is not None and name in reads and not names_in(seed) & changed:
+                words = f"{name} = {ast.unparse(statement.value)} is made anew in every step: each draws the same"
+                yield "formula", words, statement.lineno
+
+
+def _seed_of(value: ast.expr) -> ast.expr | None:
+    """Return what a generator is seeded with that an expression makes; None for anything else."""
+    if not isinstance(value, ast.Call):
+        return None
+    if called(value) == "manual_seed" and isinstance(value.func, ast.Attribute):
+        return value.args[0] if called(value.func.value) == "Generator" and value.args else None
+    return value.args[0] if called(value) in ("default_rng", "RandomState", "Random") and value.args else None
+
+
+def _rows_in_few_bits(tree: ast.AST) -> Iterator[Found]:
+    """A share in bfloat16 or float16 has some hundred or two thousand values: no more rows are ever drawn."""
+    for call in calls_in(tree, "long", "int"):
+        product = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult):
+            continue
+        for draw in calls_in(product, "rand"):
+            kind = next((name_of(one.value) for one in draw.keywords if one.arg == "dtype"), "")
+            if kind in ("bfloat16", "float16", "half"):
+                words = f"{ast.unparse(call)} draws numbers from the few values of {kind}: most rows are never reached"
+                yield "formula", words, call.lineno
+
+
+def _steps_with_another_draw(tree: ast.AST) -> Iterator[Found]:
+    """The action that is stored, with its log-probability, is the one that the environment gets."""
+    for function in [*functions_in(tree), tree]:
+        draws = {ast.unparse(value): name for name, value, _ in assignments(function) if called(value) in _SAMPLES}
+        for call in calls_in(function, "step"):
+            given = call.args[0] if call.args else None
+            text = ast.unparse(given) if isinstance(given, ast.Call) and called(given) in _SAMPLES else ""
+            stored = draws.get(text, "")
+            scored = any(stored in names_in(one) for one in calls_in(function, "log_prob")) if stored else False
+            if scored:
+                words = f"step({text}) draws another action than {stored}, whose log-probability is taken"
+                yield "formula", words, call.lineno
+                return
+
+
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_drawn_and_unread, _dropped_by_the_rest, _slot_always_there)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _drawn_and_unread,
+    _dropped_by_the_rest,
+    _slot_always_there,
+    _seeded_in_every_step,
+    _steps_with_another_draw,
+    _rows_in_few_bits,
+)
