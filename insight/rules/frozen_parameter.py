@@ -27,7 +27,7 @@ _LAYERS_OF_A_MODEL = 4
 #: Share of the largest gradient so far below which a gradient is rounding.
 _NOTHING = 1e-6
 _UNGIVEN = "stepped_parameters_get_gradients"
-_UNCALLED = "alike_layers_are_called"
+_UNCALLED, _QUIET = "alike_layers_are_called", "trained_networks_are_called_with_gradients"
 
 _CUT = (
     "find where the path from the loss to it is cut: detach(), stop_gradient, no_grad, .data, a conversion to NumPy "
@@ -117,6 +117,11 @@ def _skip_window(lookahead: Lookahead, memory: _FrozenParameterState) -> SkipWin
             },
             _apart("three"),
         ),
+        Recording(
+            {"one.weight gradient/l2_norm": (1.0,) * 14, "two.weight gradient/l2_norm": (None,) * 14},
+            chain("one:Dense", "two:Dense"),
+            events=(replace(refuting_event(_QUIET, "a step calls two 8 times", is_same=1.0), site="two"),),
+        ),
     ),
     silent_on=(
         Recording(structure=chain(*_LAYERS), events=(refuting_event(_UNGIVEN, "", outcome="held"),)),
@@ -124,7 +129,7 @@ def _skip_window(lookahead: Lookahead, memory: _FrozenParameterState) -> SkipWin
         Recording(
             {"one.weight gradient/l2_norm": (1.0,) * 14, "two.weight gradient/l2_norm": (1.0, None) * 7},
             chain("one:Dense", "two:Dense"),
-            events=(replace(refuting_event(_UNCALLED, "each forward calls one twice", is_same=1.0), site="two"),),
+            events=tuple(replace(refuting_event(one, "", is_same=1.0), site="two") for one in (_UNCALLED, _QUIET)),
         ),
         Recording(structure=chain(*_LAYERS), events=(refuting_event(MEANT, "", outcome="held"),)),
         Recording(structure=chain(*_LAYERS), events=(refuting_event(RANDOM, "", outcome="held"),)),
@@ -174,7 +179,8 @@ def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Findi
     What the calls of modules at steps 1 and 25 tell is a warning, too: such a layer that is never called, while another
     of its parent's that is alike is called twice with the same input (with different ones: a question); and a frozen
     network that is called with gradients and without in one step and has two names, as where the target of a momentum
-    encoder is no copy.
+    encoder is no copy. So is one that is called without gradients only, and that nothing else writes, as an average is
+    written.
 
     Of an optimizer that rests at most steps, such as a generator's between those of its critic, the probe looks at two
     steps of its own: that none of its parameters has a gradient at both is a warning as well.
@@ -190,7 +196,7 @@ def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Findi
     if memory.checked is not context.model:
         memory.checked = context.model
         yield from _without_requires_grad(context, memory)
-    memory.uncalled |= {event.site: event for event in refuted(context, _UNCALLED)}
+    memory.uncalled |= {event.site: event for event in refuted(context, _UNCALLED, _QUIET)}
     yield from told_frozen(context)
     yield from _ungiven(context, memory)
     for event in context.events("monitor_fault"):
@@ -203,6 +209,7 @@ def check(context: StepContext, memory: _FrozenParameterState) -> Iterator[Findi
         if not memory.is_elsewhere:
             yield from _unreached(context, memory, table)
     yield from _confused(context, memory)
+    yield from _written(context, memory)
 
 
 def _ungiven(context: StepContext, memory: _FrozenParameterState) -> Iterator[Finding]:
@@ -224,11 +231,22 @@ def _ungiven(context: StepContext, memory: _FrozenParameterState) -> Iterator[Fi
         yield replace(found, site=site, first_step=since if isinstance(since, int) else found.first_step)
 
 
+def _written(context: StepContext, memory: _FrozenParameterState) -> Iterator[Finding]:
+    """Ask about networks without a gradient whose weights something else writes."""
+    checks = [event for event in context.events("check") if event.data.get("check") == _QUIET]
+    for site in {event.site for event in checks if event.data.get("outcome") == "held"}:
+        for name in [name for name in memory.missing if f"{name}.".startswith(f"{site}.")]:
+            found = memory.missing[name]
+            words = f"{found.explanation}; something else writes its weights: are they an average?"
+            memory.missing[name] = replace(found, step=context.step, severity="info", explanation=words, confidence=0.5)
+            yield memory.missing[name]
+
+
 def _confused(context: StepContext, memory: _FrozenParameterState) -> Iterator[Finding]:
     """Yield the findings about layers without a gradient in whose place another is called twice."""
     for site, event in list(memory.uncalled.items()):
         for name, found in memory.missing.items():
-            if name != site and not name.startswith(f"{site}."):
+            if not f"{name}.".startswith(f"{site}."):
                 continue
             memory.uncalled.pop(site, None)
             numbers = event.data.get("numbers")
@@ -239,7 +257,9 @@ def _confused(context: StepContext, memory: _FrozenParameterState) -> Iterator[F
                 step=context.step,
                 severity="warning" if is_same else "info",
                 explanation=words if is_same else f"{words}: is one of the calls meant for it?",
-                advice=f"look for {event.data.get('subject')} where {site} is meant, as a copied line leaves it",
+                advice="call it with gradients where its answer enters the loss, or give its cached gradient back to it"
+                if event.data.get("check") == _QUIET
+                else f"look for {event.data.get('subject')} where {site} is meant, as a copied line leaves it",
                 confidence=0.95 if is_same else 0.5,
             )
             yield memory.missing[name]

@@ -9,7 +9,9 @@ import torch
 from .check_result import CheckResult, broken
 
 UNCALLED, TWO_NAMES = "alike_layers_are_called", "a_frozen_network_has_one_name"
+QUIET = "trained_networks_are_called_with_gradients"
 _UNCALLED: Final = "of two layers that are alike, a forward does not call one twice and the other never"
+_QUIET: Final = "a network that an optimizer is to train is called with gradients"
 _TWO_NAMES: Final = "no network is frozen under one name and meant to be trained under another"
 #: Modules whose parts are called by their place, not by name: which of them are called may depend on the data.
 _LISTS: Final = (torch.nn.ModuleList, torch.nn.ModuleDict, torch.nn.Sequential)
@@ -34,6 +36,24 @@ class CallsOfModule:
 
 Calls = Mapping[int, CallsOfModule]
 _NONE: Final = CallsOfModule()
+
+
+def quiet_networks(modules: Mapping[str, torch.nn.Module], calls: Calls) -> Iterator[tuple[str, CheckResult]]:
+    """Yield site and result of networks with parameters to train that a step calls inside of `torch.no_grad` only.
+
+    The second pass of a cached gradient may have been left out. Whether a gradient ever reaches them, and whether
+    something else writes them, as an average is written, is for others to say.
+    """
+    found: list[str] = []
+    for site, module in modules.items():
+        seen, parameters = calls.get(id(module), _NONE), list(module.parameters())
+        is_inside = any(not outer or site.startswith(f"{outer}.") for outer in found)
+        if is_inside or not seen.quiet or seen.taught or not parameters:
+            continue
+        if all(one.requires_grad and one.grad is None for one in parameters):
+            found.append(site)
+            words = f"a step calls {site or 'the model'} {seen.quiet} times, each time without gradients"
+            yield site, broken(QUIET, _QUIET, words, subject=site, calls=seen.quiet, is_same=1.0)
 
 
 def uncalled_layers(modules: Mapping[str, torch.nn.Module], calls: Calls) -> Iterator[tuple[str, CheckResult]]:

@@ -40,8 +40,8 @@ _GENERATOR_TYPES: Final = tuple(kind.type for kind in _GENERATORS)
 _CONTAINER_TYPES: Final = tuple(kind.type for kind in _CONTAINERS)
 #: Objects inside of objects, and values of one of them, that are looked through. Our choice.
 _DEPTH, _MOST = 3, 64
-#: What a module keeps for torch.
-_OF_TORCH: Final = frozenset({"_parameters", "_buffers", "_modules"})
+#: What every module keeps for torch.
+_OF_TORCH: Final = frozenset(vars(torch.nn.Module()))
 _NOTHING_INSIDE: Final = (torch.Tensor, torch.nn.Module, str, bytes, int, float, complex, type, ModuleType)
 
 

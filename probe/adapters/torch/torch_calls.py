@@ -1,6 +1,7 @@
 """Follows, in the two steps of all checks, how often and with what each module is called."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from threading import get_ident
 from typing import Any, Final
 from weakref import ref
@@ -12,7 +13,7 @@ from ...checks.carried_state import CarriedStates
 from ...checks.check_result import CheckResult
 from ...checks.dropped_outputs import DroppedOutputs
 from ...checks.model_call import call_of, outputs_of
-from ...checks.module_calls import CallsOfModule, frozen_by_another_name, uncalled_layers
+from ...checks.module_calls import CallsOfModule, frozen_by_another_name, quiet_networks, uncalled_layers
 from ...checks.same_views import Answer, Pair, answer_of, same_views
 from ...recording.recorder import Recorder
 from .torch_hook_tables import hidden_in
@@ -38,6 +39,7 @@ class ModuleCalls:
         self._module_sites, self._recorder = module_sites, recorder
         self._handles: list[Any] = []
         self._earlier: set[tuple[str, str, str]] = set()
+        self._versions: dict[str, int] = {}
         self._forget()
 
     def _forget(self) -> None:
@@ -102,6 +104,10 @@ class ModuleCalls:
         modules: Mapping[str, torch.nn.Module] = self._module_sites.modules
         entrances = {id(each) for each in self._module_sites.entrances()}
         yield from uncalled_layers(modules, self._calls)
+        for site, result in quiet_networks(modules, self._calls):
+            versions = sum(parameter._version for parameter in modules[site].parameters())
+            is_written = self._versions.setdefault(site, versions) != versions  # between two looks, as an average is
+            yield site, replace(result, outcome="held") if is_written else result
         yield from self._states.results(modules)
         yield from frozen_by_another_name(modules, self._calls, entrances, self._given_both)
         sites = {id(module): site for site, module in modules.items()}

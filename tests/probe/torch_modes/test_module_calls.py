@@ -1,8 +1,12 @@
 """How the modules of a step are called: layers in each other's place, views that are one, targets that are no copy."""
 
 import pytest
+from mindscope.insight import diagnose
+from mindscope.probe import watch
+from mindscope.storage import open_store
 
-pytest.importorskip("torch", reason="PyTorch is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+nn = torch.nn
 
 TWO_LAYERS = """
 class Encoder(nn.Module):
@@ -200,3 +204,31 @@ def test_a_target_that_is_the_frozen_network_itself_is_told(run_alike, change, i
     store, found, _ = run_alike(VIEWS.format(**{**RIGHT, **change}))
     told = [one for one in store.findings(found.id) if "inside torch.no_grad, there as" in one.explanation]
     assert [(one.site, one.severity) for one in told] == [("online", "warning")] * is_told
+
+
+@pytest.mark.parametrize("written", ["nothing", "an average", "gradients"])
+def test_a_network_of_the_optimizer_that_is_called_without_gradients_only(tmp_path, written):
+    """The second pass of a cached gradient is left out for one of two towers; an average is written by other means."""
+    torch.manual_seed(0)
+    query, item = (nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8)) for _ in range(2))
+    both = nn.ModuleDict({"query": query, "item": item})
+    optimizer = torch.optim.Adam(both.parameters(), 1e-3)
+    store = open_store(tmp_path / "runs")
+    with watch(both, optimizer, store=store) as monitor:
+        for _ in range(50):
+            x = torch.randn(16, 4)
+            with torch.no_grad():
+                cached = item(x + 0.1)
+            cached.requires_grad_(True)
+            loss = nn.functional.cross_entropy(query(x) @ cached.T, torch.arange(16))
+            optimizer.zero_grad()
+            loss.backward()
+            if written == "gradients":
+                item(x + 0.1).backward(cached.grad)
+            optimizer.step()
+            if written == "an average":
+                with torch.no_grad():
+                    for one, other in zip(item.parameters(), query.parameters(), strict=True):
+                        one.lerp_(other, 0.01)
+    causes = {(one.cause, one.site, one.severity) for one in diagnose(store, monitor.run.id).findings}
+    assert (("frozen_parameter", "item", "warning") in causes) == (written == "nothing")
