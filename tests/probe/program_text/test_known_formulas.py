@@ -94,6 +94,10 @@ PAIRS = {
         KEPT_AVERAGE.format(cast=".eval().bfloat16()", more=""),
         KEPT_AVERAGE.format(cast=".eval()", more=""),
     ),
+    "standardised values that are brought back": (
+        "z = (enc(x) - shift) / scale\ny = dec(z / scale + shift)",
+        "z = (enc(x) - shift) / scale\ny = dec(z * scale + shift)",
+    ),
     "an average that is cast": (
         KEPT_AVERAGE.format(cast="", more="ema.to(torch.float16)\n    "),
         KEPT_AVERAGE.format(cast="", more="ema.to(device)\n    "),

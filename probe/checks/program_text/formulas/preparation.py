@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Final
 
 from ..bindings import Function, called, functions_in
-from ..expressions import blocks_in, calls_in, name_of, words_in
+from ..expressions import assignments, blocks_in, calls_in, name_of, words_in
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -70,5 +70,34 @@ def _changed(statement: ast.stmt, drawing: set[str]) -> tuple[str, set[str]] | N
     return called(call), words_of(name_of(statement.targets[0]))
 
 
+def _brought_back_wrongly(tree: ast.AST) -> Iterator[Found]:
+    """What was made by (x - a) / b comes back by y * b + a."""
+    there = {
+        (ast.unparse(node.left.right), ast.unparse(node.right))
+        for node in walked(tree)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+        if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Sub)
+        if isinstance(node.right, ast.Name | ast.Attribute) and isinstance(node.left.right, ast.Name | ast.Attribute)
+    }
+    inverse = {name for name, value, _ in assignments(tree) if isinstance(value, ast.BinOp) and _is_one_over(value)}
+    for node in walked(tree) if there else ():
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+            continue
+        for scaled, moved in ((node.left, node.right), (node.right, node.left)):
+            if not isinstance(scaled, ast.BinOp) or not isinstance(scaled.op, ast.Div):
+                continue
+            scale = scaled.right
+            is_known = (ast.unparse(moved), ast.unparse(scale)) in there and name_of(scale) not in inverse
+            if is_known and not isinstance(scaled.left, ast.BinOp):
+                words = (
+                    f"{ast.unparse(node)} divides by {ast.unparse(scale)} again: (x - a) / b comes back by y * b + a"
+                )
+                yield "formula", words, node.lineno
+
+
+def _is_one_over(value: ast.BinOp) -> bool:
+    return isinstance(value.op, ast.Div) and isinstance(value.left, ast.Constant) and value.left.value == 1
+
+
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_exchanged_moments, _changed_apart)
+PATTERNS: Final[tuple[Pattern, ...]] = (_exchanged_moments, _changed_apart, _brought_back_wrongly)
