@@ -89,9 +89,7 @@ def _brought_back_wrongly(tree: ast.AST) -> Iterator[Found]:
             scale = scaled.right
             is_known = (ast.unparse(moved), ast.unparse(scale)) in there and name_of(scale) not in inverse
             if is_known and not isinstance(scaled.left, ast.BinOp):
-                words = (
-                    f"{ast.unparse(node)} divides by {ast.unparse(scale)} again: (x - a) / b comes back by y * b + a"
-                )
+                words = f"{ast.unparse(node)} is divided by {ast.unparse(scale)}: (x - a) / b comes back as y * b + a"
                 yield "formula", words, node.lineno
 
 
