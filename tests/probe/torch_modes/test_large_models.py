@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 nn, functional = torch.nn, torch.nn.functional
 
-from mindscope.probe.checks import model_probe  # noqa: E402  torch is there
+from mindscope.probe.checks import model_copy, model_probe  # noqa: E402  torch is there
 
 
 class Language(nn.Module):
@@ -76,6 +76,6 @@ def test_a_large_model_that_writes_to_its_parameters_is_left_alone(tmp_path, mon
 @pytest.mark.parametrize("limit", ["_MOST_ELEMENTS", "_MOST_FORWARD_S", "_MOST_BUFFERS"])
 def test_a_large_model_beyond_a_limit_is_said_to_be_so(tmp_path, monkeypatch, limit):
     monkeypatch.setattr(model_probe, "MOST_BYTES", 1000)
-    monkeypatch.setattr(model_probe, limit, -1)
+    monkeypatch.setattr(model_copy if limit == "_MOST_BUFFERS" else model_probe, limit, -1)
     outcomes = _compared(tmp_path, is_causal=True)
     assert outcomes["model_can_be_called"][0] == "open"
