@@ -23,6 +23,12 @@ _DIFFERENCES = ("SubBackward0",)
 _DISTANCES = ("MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0")
 #: How the names of nodes begin that change the shape or the number format only.
 SAME_VALUES = ("View", "Squeeze", "Unsqueeze", "Reshape", "ToCopy", "Expand", "Permute", "Transpose", "TBackward")
+#: Nodes that leave rows what they are, and how many of them are gone through.
+_KEEP_ROWS = (
+    "Slice", "View", "UnsafeView", "Reshape", "ToCopy", "Clone", "Alias", "Mul", "Div", "LogSoftmax", "Transpose",
+    "Permute",
+)  # fmt: skip
+_MOST_VIEWS = 12
 _CHOICES = ("Gather", "Index", "Select", "LogSoftmax", "Logsumexp", "NllLoss")
 #: What joins the values of a loop; steps between a logarithm and the softmax whose entry it is of. Our choice.
 _JOINED, _A_FEW = ("Stack", "Cat"), 8
@@ -338,6 +344,19 @@ def origin_of(node: Node) -> Node:
             return node
         node = node.next_functions[0][0]
     return node
+
+
+def views_behind(tensor: torch.Tensor) -> Iterator[Node]:
+    """Yield the nodes that lead to a tensor, newest first, as long as each row of them is one row of the tensor.
+
+    They are views, slices, and changes of scale or dtype.
+    """
+    node = tensor.grad_fn
+    for _ in range(_MOST_VIEWS):
+        if node is None or not node.name().startswith(_KEEP_ROWS) or not node.next_functions:
+            return
+        yield node
+        node = node.next_functions[0][0]
 
 
 def loss_is_minimised(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ...storage.percent import percent
 from .check_result import CheckResult, broken, held
-from .loss_graph import Node, origin_of
+from .loss_graph import Node, origin_of, views_behind
 
 OWN, ALIGNED = "targets_fit_their_predictions", "pictures_are_aligned"
 _OWN = "predictions fit their own targets better than those of other samples ({which})"
@@ -38,9 +38,6 @@ _SHORTEST, _BETTER = 6, 0.9
 #: Difference of two targets, over their size, below which they are the same.
 _SAME: Final = 1e-3
 _TINY: Final = 1e-12
-#: Nodes of the autograd graph that leave rows what they are, and how many of them are gone through.
-_KEEP_ROWS: Final = ("View", "UnsafeView", "ReshapeAlias", "ToCopy", "Clone", "Alias", "Mul", "Div", "LogSoftmax")
-_MOST_NODES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +112,10 @@ def _are_positions(prediction: Tensor) -> bool:
 
     Read from the autograd graph: the view, and no more than a change of scale or dtype behind it.
     """
-    node = prediction.grad_fn if prediction.dim() == 2 else None
-    for _ in range(_MOST_NODES):
-        if node is None or not node.name().startswith(_KEEP_ROWS) or not node.next_functions:
-            return False
+    for node in views_behind(prediction) if prediction.dim() == 2 else ():
         sizes: Any = getattr(node, "_saved_self_sym_sizes", ())
         if len(sizes) > 2:
             return bool(sizes[-1] == prediction.shape[-1])
-        node = node.next_functions[0][0]
     return False
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import torch
 
 from .check_result import CheckResult, broken, held, undecided
+from .loss_graph import views_behind
 from .model_call import input_words
 from .model_probe import ModelProbe, NotAnswered, NotFinite
 from .origin import beginning_of, positions_before
@@ -24,12 +25,6 @@ _LATE = (2, 3)
 #: Share of the positions between the first and the last scored one of a row that a masked objective leaves out. Our
 #: choice: prompts and padding are left out at the ends only.
 _LEFT_OUT = 0.05
-#: Nodes of a graph that leave each position where it is but for slices, and how many are gone through.
-_KEEP_POSITIONS = (
-    "Slice", "View", "UnsafeView", "Reshape", "ToCopy", "Clone", "Alias", "Mul", "Div", "LogSoftmax", "Transpose",
-    "Permute",
-)  # fmt: skip
-_MOST_NODES = 12
 #: Unsigned numbers from here on, with which a graph keeps where slices begin, count from the end.
 _NEGATIVE = 1 << 63
 
@@ -127,14 +122,11 @@ def first_compared(prediction: torch.Tensor) -> int:
     Args:
         prediction: Of the outputs `(batch, positions, ...)` a slice, as it is or as one row for each position.
     """
-    node, first = prediction.grad_fn, 0
-    for _ in range(_MOST_NODES):
-        if node is None or not node.name().startswith(_KEEP_POSITIONS) or not node.next_functions:
-            break
+    first = 0
+    for node in views_behind(prediction):
         if node.name().startswith("Slice") and node._saved_dim == 1:
             size, start = int(node._saved_self_sym_sizes[1]), int(node._saved_start)
             first += start if start < _NEGATIVE else max(size + start - 2 * _NEGATIVE, 0)
-        node = node.next_functions[0][0]
     return first
 
 
