@@ -120,7 +120,7 @@ def _skip_window(lookahead: Lookahead, memory: _FrozenParameterState) -> SkipWin
         Recording(
             {"one.weight gradient/l2_norm": (1.0,) * 14, "two.weight gradient/l2_norm": (None,) * 14},
             chain("one:Dense", "two:Dense"),
-            events=(replace(refuting_event(_QUIET, "a step calls two 8 times", is_same=1.0), site="two"),),
+            events=(replace(refuting_event(_QUIET, "a step calls two 8 times"), site="two"),),
         ),
     ),
     silent_on=(
@@ -250,17 +250,18 @@ def _confused(context: StepContext, memory: _FrozenParameterState) -> Iterator[F
                 continue
             memory.uncalled.pop(site, None)
             numbers = event.data.get("numbers")
-            is_same = isinstance(numbers, dict) and numbers.get("is_same") == 1.0
+            is_quiet = event.data.get("check") == _QUIET
+            is_sure = is_quiet or (isinstance(numbers, dict) and numbers.get("is_same") == 1.0)
             words = f"{event.data.get('counterexample')}; in the last {_WAITED} records it got no gradient"
             memory.missing[name] = replace(
                 found,
                 step=context.step,
-                severity="warning" if is_same else "info",
-                explanation=words if is_same else f"{words}: is one of the calls meant for it?",
+                severity="warning" if is_sure else "info",
+                explanation=words if is_sure else f"{words}: is one of the calls meant for it?",
                 advice="call it with gradients where its answer enters the loss, or give its cached gradient back to it"
-                if event.data.get("check") == _QUIET
+                if is_quiet
                 else f"look for {event.data.get('subject')} where {site} is meant, as a copied line leaves it",
-                confidence=0.95 if is_same else 0.5,
+                confidence=0.95 if is_sure else 0.5,
             )
             yield memory.missing[name]
 

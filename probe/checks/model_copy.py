@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -46,7 +47,7 @@ def copy_of(model: torch.nn.Module, *, shares_parameters: bool) -> torch.nn.Modu
         raise NotCopied(f"the model's buffers have {size >> 20} MiB; more than {_MOST_BUFFERS >> 20} are not copied")
     originals = {id(module) for module in model.modules()}
     for name, module in model.named_modules():
-        if _calls_one_of(originals, vars(module).get("forward"), _DEPTH):
+        if _reaches(_plain_function(vars(module).get("forward")), originals, _DEPTH):
             raise NotCopied(f"{name or 'the model'} has a function for its forward that calls the original module")
     memo = _memo_of(model, shares_parameters=shares_parameters)
     try:
@@ -77,34 +78,32 @@ def _memo_of(model: torch.nn.Module, *, shares_parameters: bool) -> dict[int, An
     return memo
 
 
-def _calls_one_of(modules: set[int], value: Any, depth: int) -> bool:
-    """Return whether a function holds one of these modules, which a copy of the function would hold as well.
+def _plain_function(value: Any) -> Any:
+    """Return the function inside of methods and partial functions, which are copied with what they are bound to."""
+    while isinstance(value, MethodType | partial):
+        value = value.__func__ if isinstance(value, MethodType) else value.func
+    return value
 
-    Methods and partial functions are copied with what they are bound to, plain functions are not.
-    """
-    if not depth:
-        return False
+
+def _reaches(value: Any, modules: set[int], depth: int) -> bool:
+    """Return whether this is one of the modules, or calls one of them that a copy of it would call as well."""
+    if id(value) in modules:
+        return True
+    return depth > 0 and any(_reaches(one, modules, depth - 1) for one in _held_by(value))
+
+
+def _held_by(value: Any) -> Iterator[Any]:
+    """Yield what a function is bound to, its defaults, what its closure holds, and what its global names are."""
     if isinstance(value, MethodType):
-        return _calls_one_of(modules, value.__func__, depth - 1)
-    if isinstance(value, partial):
-        return _calls_one_of(modules, value.func, depth - 1)
-    if not isinstance(value, FunctionType):
-        return False
-    held = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-    held += [value.__globals__[name] for name in value.__code__.co_names if name in value.__globals__]
-    for cell in value.__closure__ or ():
-        try:
-            held.append(cell.cell_contents)
-        except ValueError:  # not yet bound
-            continue
-    for one in held:
-        owner = getattr(one, "__self__", one)
-        inner = one.func if isinstance(one, partial) else one
-        if id(owner) in modules or id(getattr(inner, "__self__", None)) in modules:
-            return True
-        if _calls_one_of(modules, one, depth - 1):
-            return True
-    return False
+        yield from (value.__self__, value.__func__)
+    elif isinstance(value, partial):
+        yield from (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, FunctionType):
+        yield from (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        yield from (value.__globals__[name] for name in value.__code__.co_names if name in value.__globals__)
+        for cell in value.__closure__ or ():
+            with suppress(ValueError):  # not yet bound
+                yield cell.cell_contents
 
 
 def _kept_results(value: object) -> Iterator[torch.Tensor]:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import chain
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -349,10 +348,6 @@ class ModelProbe:
         if self._spent_s > _MOST_FORWARD_S:
             raise NotAnswered(f"the model is large, and a forward takes {self._spent_s:.1f} s, longer than checks may")
         self._most_s = _MOST_S + _MORE_FORWARDS * self._spent_s
-
-    def _device(self) -> torch.device:
-        first = next(chain(self._copy.parameters(), self._copy.buffers()), None)
-        return torch.device("cpu") if first is None else first.device
 
 
 def _distance(first: torch.Tensor, second: torch.Tensor) -> float:

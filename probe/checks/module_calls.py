@@ -53,7 +53,7 @@ def quiet_networks(modules: Mapping[str, torch.nn.Module], calls: Calls) -> Iter
         if all(one.requires_grad and one.grad is None for one in parameters):
             found.append(site)
             words = f"a step calls {site or 'the model'} {seen.quiet} times, each time without gradients"
-            yield site, broken(QUIET, _QUIET, words, subject=site, calls=seen.quiet, is_same=1.0)
+            yield site, broken(QUIET, _QUIET, words, subject=site, calls=seen.quiet)
 
 
 def uncalled_layers(modules: Mapping[str, torch.nn.Module], calls: Calls) -> Iterator[tuple[str, CheckResult]]:

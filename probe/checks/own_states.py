@@ -1,11 +1,9 @@
 """What calls of a program's modules change beside tensors: generators of its own, and objects that count."""
 
 import random
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -51,16 +49,13 @@ def own_states(modules: Iterable[torch.nn.Module]) -> list[Any]:
     They are what the modules keep, with what that keeps, and the random generators in the program's global names. What
     else a function can reach is not looked for.
     """
-    found: dict[int, Any] = {}
-    for module in modules:
-        for name, value in vars(module).items():
-            if name not in _OF_TORCH:
-                found.update((id(one), one) for one in _inside(value, _DEPTH))
-    values = (value for module in _own_modules() for value in list(vars(module).values()))
-    found.update(
-        (id(one), one) for value in values for one in _inside(value, _DEPTH) if isinstance(one, _GENERATOR_TYPES)
-    )
-    return list(found.values())
+    own = own_modules()
+    names = {module.__name__ for module in own}
+    kept = [value for module in modules for name, value in vars(module).items() if name not in _OF_TORCH]
+    found = {id(one): one for value in kept for one in _inside(value, names, _DEPTH)}
+    values = [value for module in own for value in list(vars(module).values())]
+    drawing = (one for value in values for one in _inside(value, names, _DEPTH) if isinstance(one, _GENERATOR_TYPES))
+    return list((found | {id(one): one for one in drawing}).values())
 
 
 @contextmanager
@@ -78,10 +73,13 @@ def _kind_of(value: Any) -> _Kind:
     return next((kind for kind in (*_GENERATORS, *_CONTAINERS) if isinstance(value, kind.type)), _OBJECT)
 
 
-def _inside(value: Any, depth: int) -> Iterator[Any]:
+def _inside(value: Any, own: set[str], depth: int) -> Iterator[Any]:
     """Yield the value, and what is inside of it, as far as it has a state that can be put back.
 
     Of objects of libraries only generators count: their own threads may write to the rest at the same time.
+
+    Args:
+        own: Names of the program's own modules.
     """
     if isinstance(value, _GENERATOR_TYPES):
         yield value
@@ -95,21 +93,12 @@ def _inside(value: Any, depth: int) -> Iterator[Any]:
         inside = list(_attributes(value).values())
     if len(inside) > _MOST:
         return
-    if is_container or type(value).__module__ in {module.__name__ for module in _own_modules()}:
+    if is_container or type(value).__module__ in own:
         yield value
     elif not isinstance(value, tuple | frozenset):
         depth = 1
     for one in inside:
-        yield from _inside(one, depth - 1)
-
-
-def _own_modules() -> tuple[ModuleType, ...]:
-    return _own_modules_of(len(sys.modules), id(sys.modules.get("__main__")))
-
-
-@lru_cache(maxsize=1)
-def _own_modules_of(_modules: int, _main: int) -> tuple[ModuleType, ...]:
-    return tuple(own_modules())
+        yield from _inside(one, own, depth - 1)
 
 
 def _attributes(value: Any) -> dict[str, Any]:

@@ -149,8 +149,8 @@ def _shifted_inside(tensor: torch.Tensor, target: torch.Tensor) -> torch.Tensor 
     samples, positions = tensor.shape
     if positions <= _FEWEST_POSITIONS or not samples or target.numel() % samples:
         return None
-    length = target.numel() // samples
-    return target.reshape(samples, length) if max(positions - _MOST_FEWER, 3) <= length < positions else None
+    length, fewest = target.numel() // samples, max(positions - _MOST_FEWER, _FEWEST_POSITIONS)
+    return target.reshape(samples, length) if fewest <= length < positions else None
 
 
 def _agree(targets: torch.Tensor, values: torch.Tensor, ignored: int = -100) -> bool:

@@ -43,11 +43,17 @@ def own_sources() -> tuple[str, dict[str, str]]:
     return script, texts
 
 
-def own_modules() -> list[ModuleType]:
+def own_modules() -> tuple[ModuleType, ...]:
     """Return the modules of the program's files, `__main__` among them, also where it has no file."""
+    return _own_modules(len(sys.modules), id(sys.modules.get("__main__")))
+
+
+@lru_cache(maxsize=1)
+def _own_modules(_modules: int, _main: int) -> tuple[ModuleType, ...]:
     _, texts = own_sources()
     main = sys.modules.get("__main__")
-    return [one for one in list(sys.modules.values()) if one is not None and (one is main or _file_of(one) in texts)]
+    known = (one for one in list(sys.modules.values()) if one is not None)
+    return tuple(one for one in known if one is main or _file_of(one) in texts)
 
 
 def recorded_sources(script: str, texts: Mapping[str, str]) -> dict[str, Any] | None:

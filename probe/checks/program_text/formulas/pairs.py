@@ -6,7 +6,7 @@ from typing import Final
 
 from ..bindings import Function, called, functions_in, parameters_of
 from ..expressions import assignments, calls_in, is_name, name_of, words_in
-from ..names import EVALUATION, words_of
+from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
 
@@ -108,34 +108,6 @@ def _is_changed(function: Function, name: str) -> bool:
     )
 
 
-def _seeded_in_the_loop(tree: ast.AST) -> Iterator[Found]:
-    """A generator that each step makes anew from one seed draws the same batch again."""
-    for loop in walked(tree):
-        if not isinstance(loop, ast.For | ast.While):
-            continue
-        passes = [at for at, one in enumerate(loop.body) if next(calls_in(one, "backward"), None) is not None]
-        before = loop.body[: passes[0]] if passes else []
-        varying = {one.id for one in walked(loop) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
-        for statement in (one for one in before if isinstance(one, ast.Assign)):
-            value = statement.value
-            for call in calls_in(value, "manual_seed", "default_rng") if isinstance(value, ast.Call) else ():
-                names = {one.id for one in walked(call) if isinstance(one, ast.Name)}
-                is_new = called(call) == "default_rng" or _is_new_generator(call)
-                if (
-                    is_new
-                    and call.args
-                    and call is not value
-                    and not names & varying
-                    and not words_in(value) & EVALUATION
-                ):
-                    words = f"{ast.unparse(value)} begins with the same seed in each step: its numbers are the same"
-                    yield "formula", words, statement.lineno
-
-
-def _is_new_generator(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and called(call.func.value) == "Generator"
-
-
 def _ignored_end(tree: ast.AST) -> Iterator[Found]:
     """The token that ends a sequence is learned; only padding is left out of the loss."""
     for call in (one for one in walked(tree) if isinstance(one, ast.Call)):
@@ -184,7 +156,6 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _sorted_apart,
     _order_not_restored,
     _mirrored_without_places,
-    _seeded_in_the_loop,
     _ignored_end,
     _edges_in_reverse,
     _scaled_by_the_future,

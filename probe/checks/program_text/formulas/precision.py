@@ -62,17 +62,14 @@ def _scaled_penalty(tree: ast.AST) -> Iterator[Found]:
     """
     for function in functions_in(tree):
         asked = [call for call in calls_in(function, "grad") if _differentiates_scaled(call)]
-        words = words_in(function)
-        if not asked or "scale" in {called(one) for one in calls_in(function, "get_scale")} or "inv" in words:
-            continue
-        if next(calls_in(function, "get_scale", "unscale_", "_get_scale_async"), None) is not None:
-            continue
-        if next(calls_in(function, "norm", "pow", "square"), None) is None:
-            continue
-        told = (
-            "a penalty is made of gradients of scaler.scale(...), and nothing divides them by scaler.get_scale(): they "
-        )
-        yield "formula", f"{told}are as many times too large", asked[0].lineno
+        is_divided = next(calls_in(function, "get_scale", "unscale_", "_get_scale_async"), None) is not None
+        is_divided |= "inv" in words_in(function)
+        if asked and not is_divided and next(calls_in(function, "norm", "pow", "square"), None) is not None:
+            words = (
+                "a penalty is made of gradients of scaler.scale(...), and nothing divides them by scaler.get_scale(): "
+                "they are as many times too large"
+            )
+            yield "formula", words, asked[0].lineno
 
 
 def _differentiates_scaled(call: ast.Call) -> bool:

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import called, functions_in, names_given
+from ..bindings import called, functions_in
 from ..expressions import assignments, calls_in, name_of, names_in, words_in
-from ..names import words_of
+from ..names import EVALUATION, words_of
 from ..trees import walked
 from .pattern import Found, Pattern
 
@@ -15,8 +15,8 @@ _DRAWS: Final = ("rand", "random", "rand_like", "uniform")
 _NUMBERS: Final = ("randint", "randrange", "integers", "beta", "uniform", "random_integers")
 _DROPS: Final = frozenset({"drop", "drops", "dropped"})
 _KEEPS: Final = frozenset({"keep", "keeps", "kept"})
-#: Calls of a loop that trains, and of distributions that draw.
-_OF_A_STEP: Final = frozenset({"backward", "step"})
+#: Calls that make a generator of a seed, and of distributions that draw.
+_SEEDERS: Final = ("manual_seed", "default_rng", "RandomState", "Random")
 _SAMPLES: Final = ("sample", "rsample")
 
 
@@ -87,29 +87,30 @@ def _slot_always_there(tree: ast.AST) -> Iterator[Found]:
                 yield "formula", words, node.lineno
 
 
-def _seeded_in_every_step(tree: ast.AST) -> Iterator[Found]:
-    """A generator that each step makes anew from the same seed draws the same rows in each step."""
+def _seeded_in_the_loop(tree: ast.AST) -> Iterator[Found]:
+    """A generator that each step makes anew from one seed, named or not, draws the same batch again."""
     for loop in walked(tree):
-        if not isinstance(loop, ast.For) or not {called(one) for one in calls_in(loop, *_OF_A_STEP)} >= _OF_A_STEP:
+        if not isinstance(loop, ast.For | ast.While):
             continue
-        reads = {one.id for one in walked(loop) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
-        changed = names_in(loop.target) | {name for name, _ in names_given(loop.body)}
-        for statement in loop.body:
-            if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        passes = [at for at, one in enumerate(loop.body) if next(calls_in(one, "backward"), None) is not None]
+        before = loop.body[: passes[0]] if passes else []
+        names = [one for one in walked(loop) if isinstance(one, ast.Name)]
+        varying = {one.id for one in names if isinstance(one.ctx, ast.Store)}
+        read = {one.id for one in names if isinstance(one.ctx, ast.Load)}
+        for statement in (one for one in before if isinstance(one, ast.Assign)):
+            value = statement.value
+            if words_in(value) & EVALUATION:
                 continue
-            name, seed = statement.targets[0].id, _seed_of(statement.value)
-            if seed is not None and name in reads and not names_in(seed) & changed:
-                words = f"{name} = {ast.unparse(statement.value)} is made anew in every step: each draws the same"
-                yield "formula", words, statement.lineno
+            for call in calls_in(value, *_SEEDERS):
+                draws = call is not value or name_of(statement.targets[0]) in read
+                if draws and _is_new_generator(call) and call.args and not names_in(call) & varying:
+                    words = f"{ast.unparse(value)} begins with the same seed in each step: its numbers are the same"
+                    yield "formula", words, statement.lineno
 
 
-def _seed_of(value: ast.expr) -> ast.expr | None:
-    """Return what a generator is seeded with that an expression makes; None for anything else."""
-    if not isinstance(value, ast.Call):
-        return None
-    if called(value) == "manual_seed" and isinstance(value.func, ast.Attribute):
-        return value.args[0] if called(value.func.value) == "Generator" and value.args else None
-    return value.args[0] if called(value) in ("default_rng", "RandomState", "Random") and value.args else None
+def _is_new_generator(call: ast.Call) -> bool:
+    is_method = isinstance(call.func, ast.Attribute) and called(call.func.value) == "Generator"
+    return is_method if called(call) == "manual_seed" else True
 
 
 def _rows_in_few_bits(tree: ast.AST) -> Iterator[Found]:
@@ -145,7 +146,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _drawn_and_unread,
     _dropped_by_the_rest,
     _slot_always_there,
-    _seeded_in_every_step,
+    _seeded_in_the_loop,
     _steps_with_another_draw,
     _rows_in_few_bits,
 )
