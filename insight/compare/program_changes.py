@@ -6,13 +6,16 @@ from difflib import SequenceMatcher
 from typing import Final
 
 from ...storage import Run, Store
+from .changed_program import named_change, named_evaluation
 from .setting_differences import Difference
 
 #: How programs name the generators, and libraries that draw from them.
 _LIBRARIES: Final = r"sklearn|datasets|transformers|gym\w*|albumentations|imgaug|torch_geometric|pytorch_lightning"
+#: Generators of their own, which leave that of the library alone.
+_OWN: Final = "RandomState|default_rng|Generator|SeedSequence|PCG64"
 _NAMES: Final = {
     "python": re.compile(rf"(?<![\w.])random\b|\b(?:{_LIBRARIES})\b"),
-    "numpy": re.compile(rf"\b(?:np|numpy)\.random\b|\bfrom numpy import\b|\b(?:{_LIBRARIES})\b"),
+    "numpy": re.compile(rf"\b(?:np|numpy)\.random\b(?!\.(?:{_OWN})\b)|\bfrom numpy import\b|\b(?:{_LIBRARIES})\b"),
 }
 #: Changed places that are listed, and lines shown of one. Our choice: more of them are another program.
 _MOST, _SHOWN = 40, 3
@@ -36,6 +39,18 @@ def program_changes(
         for change in _changes(name or script, first.get(name), second.get(name))
     ]
     return tuple(found[:_MOST])
+
+
+def changed_cause(
+    stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int], *, is_trained_alike: bool = False
+) -> str:
+    """Return the cause that the changes of the first program speak of, the second being good; empty for none.
+
+    Args:
+        is_trained_alike: Both trained alike, to the bit, so that only the evaluation can differ.
+    """
+    other, good = (_texts(store, run, rank)[1] for store, run, rank in zip(stores, runs, ranks, strict=True))
+    return (named_evaluation if is_trained_alike else named_change)(good, other)
 
 
 def unused_generators(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]) -> frozenset[str]:

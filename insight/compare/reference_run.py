@@ -207,17 +207,18 @@ def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diag
         )
         for finding in found.findings
     ]
-    is_alike, parted = parting(stores, runs, (rank, other), rule=RULE)
+    start = parting(stores, runs, (rank, other), rule=RULE)
+    parted = start.finding
     reasons = dict(found.reasons)
     if parted is not None:
         findings.append(parted)
-    left, common = ((), WINDOW) if is_alike else departures(stores, runs, (rank, other))
+    left, common = ((), WINDOW) if start.is_alike else departures(stores, runs, (rank, other))
     if not _is_one_model(structure, stores[1].structure(runs[1].id, rank=other), pairs):
         left, reasons[RULE] = (), f"the good run {runs[1].name!r} is of another model; give one of the same program"
     elif common < WINDOW:
         reasons[RULE] = f"the good run has {common} steps in common with this one, {WINDOW} are needed"
     elif left:
-        findings.append(_finding(left, runs[1].name, rank))
+        findings.append(_finding(left, runs[1].name, rank, start.named))
     facts = replace(stored_facts(store, run.id), has_reference=True)
     whole = concluded(found, findings, reasons, structure, facts)
     return replace(whole if parted is None else _explained(whole, parted), reference=runs[1].name)
@@ -230,6 +231,7 @@ def _explained(whole: Diagnosis, parted: Finding) -> Diagnosis:
         return whole
     told = {root.key: replace(root, explanation=f"{root.explanation}; {parted.explanation}") for root in others}
     kept = [number for number, root in enumerate(whole.root_causes) if root.rule != RULE]
+    kept.sort(key=lambda number: whole.root_causes[number].cause != parted.cause)
     return replace(
         whole,
         root_causes=tuple(told.get(whole.root_causes[at].key, whole.root_causes[at]) for at in kept),
@@ -257,13 +259,13 @@ def _answered(finding: Finding, name: str) -> Finding:
     return replace(finding, severity="warning", explanation=words)
 
 
-def _finding(departed: tuple[Departure, ...], name: str, rank: int) -> Finding:
+def _finding(departed: tuple[Departure, ...], name: str, rank: int, named: str) -> Finding:
     first, sites = departed[0], {departure.site for departure in departed}
     what = "the loss" if first.metric == "scalar/loss" else f"{first.metric} of {display_site(first.site)}"
     others = f"; so do {len(sites) - 1} more sites within {WINDOW} steps" if len(sites) > 1 else ""
     return Finding(
         rule=RULE,
-        cause="unknown",
+        cause=named or "unknown",
         severity="warning",
         step=first.step,
         first_step=first.first_step,

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mindscope.insight.compare import compare, diagnose_against
-from mindscope.insight.compare.changed_words import cause_of
 from mindscope.insight.compare.program_changes import program_changes
 from mindscope.insight.compare.setting_differences import Difference
 from mindscope.storage import Block, Event, Layout, ModuleInfo, ParameterInfo, StepRecord, Structure, open_store
@@ -183,28 +182,64 @@ def test_a_file_that_one_run_alone_imports_is_a_difference():
         assert program_changes((store, store), runs, (0, 0)) == (Difference("program", "model.py", "imported", None),)
 
 
+def test_a_small_difference_counts_where_the_program_was_changed_and_says_what():
+    changed = TEXT.replace("model(x), y)", "model(x), y.roll(1))")
+    (finding,), _ = against(records(start(text=changed), loss=lambda step: 2.0004 / (step + 1)), GOOD)
+    assert finding.cause == "uninformative_labels"
+    assert against(records(start(), loss=lambda step: 2.0004 / (step + 1)), GOOD)[0] == []
+
+
+EVALUATED = f"""{TEXT}
+def evaluate(model, batches):
+    model.eval()
+    return [model(x) for x, _ in batches]
+"""
+
+
+def test_a_run_that_trains_alike_and_evaluates_otherwise_is_told():
+    changed = EVALUATED.replace("    model.eval()\n", "")
+    (finding,), compared = against(records(start(text=changed)), list(records(start(text=EVALUATED))))
+    assert compared.verdict == "identical"
+    assert (finding.cause, finding.severity) == ("wrong_train_eval_mode", "warning")
+    assert "there is `model.eval()`" in finding.explanation.replace("there `model.eval()`", "there is `model.eval()`")
+
+
 @pytest.mark.parametrize(
-    ("first", "second", "cause"),
+    "changed",
     [
-        ("z = encode(x).detach()", "z = encode(x)", "wrong_backward"),
-        ("target = r + g * q(s)", "target = (r + g * q(s)).detach()", "gradient_into_target"),
-        (None, "optimizer.zero_grad()", "missing_zero_grad"),
-        ("h = self.fc(x)", "h = relu(self.fc(x))", "missing_nonlinearity"),
-        ("DataLoader(data, shuffle=False)", "DataLoader(data, shuffle=True)", "unshuffled_data"),
-        ("clip_grad_norm_(p, 1e-6)", "clip_grad_norm_(p, 1.0)", "clipping_to_nothing"),
-        ("x = 2 * y", "x = 3 * y", ""),
+        EVALUATED.replace("model.eval()", "model.eval()\n    print(len(batches))"),
+        EVALUATED.replace("import torch", "import torch\nmodel.train()"),
+        EVALUATED.replace("optimizer.zero_grad()", "optimizer.zero_grad(set_to_none=True)"),
     ],
 )
-def test_the_words_of_a_changed_line_name_its_cause(first, second, cause):
-    assert cause_of([Difference("program", "script:1", first, second)]) == cause
+def test_a_run_that_trains_alike_is_not_accused_of_any_other_change(changed):
+    assert against(records(start(text=changed)), list(records(start(text=EVALUATED))))[0] == []
 
 
-def test_two_changes_that_speak_of_different_causes_name_none():
-    changes = [
-        Difference("program", "script:1", None, "optimizer.zero_grad()"),
-        Difference("program", "script:2", "h = fc(x)", "h = relu(fc(x))"),
-    ]
-    assert cause_of(changes) == ""
+def test_weights_that_were_made_otherwise_are_a_change_only_where_the_text_says_so():
+    changed = TEXT.replace("import torch\n", "import torch\ntorch.nn.init.constant_(model.fc.weight, 0.5)\n")
+    (finding,), _ = against(records(start(weights="b", text=changed), loss=lambda step: 2.5), GOOD)
+    assert finding.cause == "bad_initialization"
+
+
+def test_a_course_that_was_left_has_the_cause_that_the_change_speaks_of():
+    changed = TEXT.replace("y)", "y.roll(1))")
+    other = records(start(torch="u", text=changed), loss=lambda step: 90.0)
+    (finding,), _ = against(other, GOOD)
+    assert finding.cause == "uninformative_labels"
+    assert "leaves the course" in finding.explanation
+
+
+def test_all_batches_of_another_scale_are_unnormalised_and_one_alone_is_a_bad_batch():
+    def scaled(since):
+        for record in records(start()):
+            size = 8.0 if record.step >= since else 1.0
+            block = Block(Layout("batch", ("",), ("l2_norm",), ("float64",)), np.array([[size]]))
+            yield replace(record, blocks=(block, *record.blocks))
+
+    for since, cause in ((0, "unnormalized_input"), (5, "bad_batch")):
+        (finding,), _ = against(scaled(since), scaled(STEPS))
+        assert finding.cause == cause
 
 
 @pytest.mark.parametrize(("text", "is_named"), [(TEXT, False), (f"import random{TEXT}random.random()", True)])

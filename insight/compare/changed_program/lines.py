@@ -1,0 +1,138 @@
+"""The lines of a program's text, a statement or the head of a block each, and those that two programs share.
+
+Blocks are laid out flat, so that a statement which moved into another loop, or out of a `with`, stays the same line in
+another place.
+"""
+
+import ast
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Final
+
+#: Share of equal characters from which two lines are one that was edited. Our choice.
+_ALIKE: Final = 0.45
+#: Lines of a changed place beyond which none are compared: they are another program.
+_MOST: Final = 60
+_BLOCKS: Final = frozenset({"body", "orelse", "finalbody", "handlers", "cases"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """A statement without the block behind it.
+
+    Args:
+        node: Its tree; of a block all of it, of which only the head counts.
+        text: As Python writes it, the head alone of a block.
+        around: The heads of the blocks that it stands in, the outermost first.
+    """
+
+    node: ast.AST
+    text: str
+    around: tuple["Line", ...]
+
+    @property
+    def names_around(self) -> tuple[str, ...]:
+        """Names of the classes and functions that it stands in, the outermost first, itself included."""
+        named = (line.node for line in (*self.around, self))
+        return tuple(one.name for one in named if isinstance(one, ast.FunctionDef | ast.ClassDef))
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """Texts of the loops, conditions and contexts that it stands in."""
+        return tuple(line.text for line in self.around)
+
+
+#: A line of the good program, and what became of it; one of both is None where it was taken out or put in.
+Pair = tuple[Line | None, Line | None]
+
+
+def lines_of(text: str) -> list[Line]:
+    """Return all lines of a program but texts that stand alone, such as docstrings; none if it cannot be parsed."""
+    with suppress(SyntaxError, ValueError, RecursionError):
+        return list(_flat(ast.parse(text).body, ()))
+    return []
+
+
+def _flat(body: Sequence[ast.AST], around: tuple[Line, ...]) -> Iterator[Line]:
+    for node in body:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        line = Line(node, _head(node), around)
+        yield line
+        for name in _BLOCKS:
+            inside = getattr(node, name, None)
+            if isinstance(inside, list):
+                yield from _flat(inside, (*around, line))
+
+
+def _head(node: ast.AST) -> str:
+    text = ast.unparse(node)
+    if not getattr(node, "body", None) or isinstance(node, ast.Lambda):
+        return text
+    decorators = len(getattr(node, "decorator_list", ()))
+    return "\n".join(text.split("\n")[: decorators + 1])
+
+
+def pairs(good: Sequence[Line], other: Sequence[Line]) -> tuple[list[Pair], list[tuple[Line, Line]]]:
+    """Return the lines that differ, and those that are the same in another block, each of the good program first."""
+    changed: list[Pair] = []
+    moved: list[tuple[Line, Line]] = []
+    for kind, begin, end, other_begin, other_end in _matches(good, other):
+        before, after = good[begin:end], other[other_begin:other_end]
+        if kind == "equal":
+            moved += [
+                (one, two) for one, two in zip(before, after, strict=True) if _is_elsewhere(one, two, good, other)
+            ]
+        else:
+            changed += _edited(before, after)
+    return _without_moves(changed, moved), moved
+
+
+def _matches(good: Sequence[Line], other: Sequence[Line]) -> Sequence[tuple[str, int, int, int, int]]:
+    first, second = [line.text for line in good], [line.text for line in other]
+    return SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+
+
+def _is_elsewhere(before: Line, after: Line, good: Sequence[Line], other: Sequence[Line]) -> bool:
+    """Return whether a line left a block that still exists, or came into one that existed."""
+    if len(before.around) == len(after.around):
+        return False
+    mine, others = set(before.blocks), set(after.blocks)
+    kept = {line.text for line in good} & {line.text for line in other}
+    return bool((mine ^ others) & kept)
+
+
+def _edited(before: Sequence[Line], after: Sequence[Line]) -> Iterator[Pair]:
+    """Yield which line became which, in order; the rest was taken out, or put in."""
+    if max(len(before), len(after)) > _MOST:
+        return
+    at = 0
+    for line in before:
+        alike = [(_likeness(line, one), -number) for number, one in enumerate(after) if number >= at]
+        share, number = max(alike, default=(0.0, 0))
+        if share < _ALIKE:
+            yield line, None
+            continue
+        yield from ((None, one) for one in after[at:-number])
+        yield line, after[-number]
+        at = 1 - number
+    yield from ((None, one) for one in after[at:])
+
+
+def _likeness(one: Line, two: Line) -> float:
+    if type(one.node) is not type(two.node):
+        return 0.0
+    return SequenceMatcher(None, one.text, two.text, autojunk=False).ratio()
+
+
+def _without_moves(changed: list[Pair], moved: list[tuple[Line, Line]]) -> list[Pair]:
+    """Take lines that are the same in two places out of those that differ, and into those that moved."""
+    gone = {before.text: before for before, after in changed if before is not None and after is None}
+    come = {after.text: after for before, after in changed if after is not None and before is None}
+    both = {text for text in gone.keys() & come.keys() if text != "pass"}
+    moved += [(gone[text], come[text]) for text in both]
+    lone = (None, None)
+    kept = [pair for pair in changed if None not in pair or not both & {one.text for one in pair if one is not None}]
+    return [pair for pair in kept if pair != lone]
