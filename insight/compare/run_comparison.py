@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...storage import Json, Run, StepRecord, Store, display_site
 from .noise import CERTAIN, Divergence, NoiseFloor, Rounding, distances
 from .pairing import Alignment, TensorPair, align, in_step, tensors
-from .program_changes import program_changes, unused_generators
+from .program_changes import changed_cause, program_changes, unused_generators
 from .setting_differences import GENERATOR, Difference, differences, origins
 
 __all__ = ["Comparison", "compare", "comparison_to_json", "render_comparison"]
@@ -45,6 +45,8 @@ class Comparison:
         is_start_clear: True if rounding explains the first common step, or certainly does not.
         apart: In what the runs differ that no compared value shows, in words: steps that one of them has, a loss that
             one of them has not recorded, optimizers. Values may be equal all the same; the runs are not identical then.
+        speaks_of: The cause that the changes of the first run's program speak of if the second one is good; of runs
+            that are identical, only a cause that lies in their evaluation. Empty for none.
     """
 
     runs: tuple[str, str]
@@ -60,6 +62,7 @@ class Comparison:
     alignment: Alignment
     differences: tuple[Difference, ...]
     apart: tuple[str, ...] = ()
+    speaks_of: str = ""
 
 
 def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int] | None = None) -> Comparison:
@@ -95,6 +98,7 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
         alignment=alignment,
         differences=differing,
         apart=tuple(_apart(walk, has_loss, differing)),
+        speaks_of=changed_cause(stores, runs, ranks, is_trained_alike=walk.verdict == "identical"),
     )
 
 
@@ -284,6 +288,7 @@ def comparison_to_json(comparison: Comparison) -> dict[str, Json]:
         "common_steps": comparison.common,
         "missing_steps": list(comparison.missing),
         "apart": list(comparison.apart),
+        "speaks_of": comparison.speaks_of,
         "exact_until": comparison.exact_until,
         "is_start_clear": comparison.is_start_clear,
         "values_compared": comparison.values,
@@ -350,6 +355,8 @@ def render_comparison(comparison: Comparison) -> str:
         lines += [f"   {line}" for line in listed[: 2 * _SHOWN]]
         if len(listed) > 2 * _SHOWN:
             lines.append(f"   and {len(listed) - 2 * _SHOWN} more; --json lists all")
+        if comparison.speaks_of:
+            lines += ["", f"if the second run is a good one, the changed lines speak of {comparison.speaks_of}"]
     elif comparison.verdict != "incomparable":
         lines += ["", "data, configuration, structure and environment are the same, as far as they were recorded"]
     return "\n".join(lines)

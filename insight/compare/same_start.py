@@ -14,7 +14,6 @@ from typing import Final
 from ...storage import Finding, Run, Store, display_site
 from ..rule import OPTIMIZER
 from .noise import CERTAIN, Divergence
-from .program_changes import changed_cause
 from .run_comparison import Comparison, compare
 from .setting_differences import GENERATOR, Difference
 
@@ -82,25 +81,23 @@ def parting(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
     """
     found = compare(stores, runs, ranks)
     if found.verdict == "identical":
-        named = changed_cause(stores, runs, ranks, is_trained_alike=True)
-        return Parting(True, _of_evaluation(found, named, runs[1].name, rule) if named else None)
+        return Parting(True, _of_evaluation(found, runs[1].name, rule) if found.speaks_of else None)
     if found.verdict == "incomparable" or found.first is None:
         return Parting(False, None)
     starts = [difference for difference in found.differences if difference.area == "start"]
     weights = [difference for difference in starts if not difference.name.startswith(GENERATOR)]
     is_known = all(_tells_start(store, run, rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
-    named = changed_cause(stores, runs, ranks)
-    if found.exact_until < 0 and not (is_known and _is_alike(found, starts, weights, named)):
-        return Parting(False, None, _of_the_optimizer(found.differences) or named)
-    if not _is_clear(found, found.first, named):
+    if found.exact_until < 0 and not (is_known and _is_alike(found, starts, weights)):
+        return Parting(False, None, _of_the_optimizer(found.differences) or found.speaks_of)
+    if not _is_clear(found, found.first):
         return Parting(found.exact_until >= 0, None)
-    return Parting(True, _finding(found, found.first, weights, named, runs[1].name, rule))
+    return Parting(True, _finding(found, found.first, weights, runs[1].name, rule))
 
 
-def _is_clear(found: Comparison, first: Divergence, named: str) -> bool:
+def _is_clear(found: Comparison, first: Divergence) -> bool:
     """Return whether rounding does not explain a value that differs; less is enough where the program was changed."""
     least = 0.0 if found.exact_until >= 0 else _ABOVE_ROUNDING * first.floor
-    return first.difference > (min(CERTAIN, least) if named else CERTAIN)
+    return first.difference > (min(CERTAIN, least) if found.speaks_of else CERTAIN)
 
 
 def _tells_start(store: Store, run: Run, rank: int) -> bool:
@@ -109,16 +106,16 @@ def _tells_start(store: Store, run: Run, rank: int) -> bool:
     return all(any(store.events(run.id, rank=rank, kind=kind, limit=1)) for kind in kinds)
 
 
-def _is_alike(found: Comparison, starts: Sequence[Difference], weights: Sequence[Difference], named: str) -> bool:
+def _is_alike(found: Comparison, starts: Sequence[Difference], weights: Sequence[Difference]) -> bool:
     """Return whether runs that differ in their first step differ by what they compute, and not by chance."""
-    is_apart = found.verdict == "different_start" or (bool(named) and found.verdict == "unclear")
-    if named in _OF_SEEDS and not weights:
+    is_apart = found.verdict == "different_start" or (bool(found.speaks_of) and found.verdict == "unclear")
+    if found.speaks_of in _OF_SEEDS and not weights:
         return is_apart
     drawn = {one.name.removeprefix(GENERATOR) for one in starts if one.name.startswith(GENERATOR)}
     # other labels of the same inputs were not drawn otherwise
     is_of_the_data = any(one.area == "data" and one.name.startswith("the batch") for one in found.differences)
     by_chance = drawn if is_of_the_data else drawn - _OF_DATA_ALONE
-    is_made = not weights or _is_in_part(weights[0]) or (not drawn and bool(named))
+    is_made = not weights or _is_in_part(weights[0]) or (not drawn and bool(found.speaks_of))
     return is_apart and not by_chance and is_made
 
 
@@ -128,9 +125,7 @@ def _is_in_part(weights: Difference) -> bool:
     return len(parts) == 2 and int(parts[0]) < int(parts[1].split()[0])
 
 
-def _finding(
-    found: Comparison, first: Divergence, weights: Sequence[Difference], named: str, name: str, rule: str
-) -> Finding:
+def _finding(found: Comparison, first: Divergence, weights: Sequence[Difference], name: str, rule: str) -> Finding:
     changed = "other first weights" if weights else _CHANGED.get(_subject(first), "other values")
     where = "the loss" if first.metric == "scalar/loss" else f"{first.metric} of {display_site(first.site)}"
     words = [
@@ -140,7 +135,7 @@ def _finding(
     words += _lines(found.differences)
     return Finding(
         rule=rule,
-        cause=_cause(found.differences, first, named, has_other_weights=bool(weights)),
+        cause=_cause(found.differences, first, found.speaks_of, has_other_weights=bool(weights)),
         severity="warning",
         step=first.step,
         first_step=first.step,
@@ -160,12 +155,12 @@ def _finding(
     )
 
 
-def _of_evaluation(found: Comparison, named: str, name: str, rule: str) -> Finding:
+def _of_evaluation(found: Comparison, name: str, rule: str) -> Finding:
     """Return what is said of a run that trains as the good one and evaluates otherwise."""
     words = [f"this run trains as the good run {name!r} does, to the bit; its program differs where it evaluates"]
     return Finding(
         rule=rule,
-        cause=named,
+        cause=found.speaks_of,
         severity="warning",
         step=found.exact_until,
         first_step=found.exact_until,

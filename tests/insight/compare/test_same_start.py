@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mindscope.insight.compare import compare, diagnose_against
+from mindscope.insight.compare import compare, comparison_to_json, diagnose_against, render_comparison
 from mindscope.insight.compare.program_changes import program_changes
 from mindscope.insight.compare.setting_differences import Difference
 from mindscope.storage import Block, Event, Layout, ModuleInfo, ParameterInfo, StepRecord, Structure, open_store
@@ -220,6 +220,16 @@ def test_weights_that_were_made_otherwise_are_a_change_only_where_the_text_says_
     changed = TEXT.replace("import torch\n", "import torch\ntorch.nn.init.constant_(model.fc.weight, 0.5)\n")
     (finding,), _ = against(records(start(weights="b", text=changed), loss=lambda step: 2.5), GOOD)
     assert finding.cause == "bad_initialization"
+
+
+def test_a_comparison_says_what_the_changed_lines_speak_of_and_nothing_of_equal_programs():
+    changed = TEXT.replace("model(x), y)", "model(x), y.roll(1))")
+    _, compared = against(records(start(text=changed), loss=lambda step: 2.5), GOOD)
+    assert "the changed lines speak of uninformative_labels" in render_comparison(compared)
+    assert comparison_to_json(compared)["speaks_of"] == "uninformative_labels"
+    _, compared = against(records(start(), loss=lambda step: 2.5), GOOD)
+    assert compared.speaks_of == ""
+    assert "speak of" not in render_comparison(compared)
 
 
 def test_a_course_that_was_left_has_the_cause_that_the_change_speaks_of():
