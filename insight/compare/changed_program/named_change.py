@@ -47,14 +47,18 @@ def named_evaluation(good: Mapping[str, str], other: Mapping[str, str]) -> str:
 
 
 def _read(good: Mapping[str, str], other: Mapping[str, str]) -> tuple[list[Edit], Roles]:
-    """Return what was done to the files that both programs have, and what their parts are for."""
+    """Return what was done to the files that both programs have, and what their parts are for.
+
+    Of the files that are equal only the script, whose name is empty, tells what the parts are for.
+    """
     shared = [name for name in good if name in other]
-    edits = [edit for name in shared for edit in edits_between(good[name], other[name])]
-    new = _functions(other.values()) if edits else {}
-    for name in _functions(good.values()) if edits else ():
-        new.pop(name, None)
+    changed = [name for name in shared if good[name] != other[name]]
+    edits = [edit for name in changed for edit in edits_between(good[name], other[name])]
+    known = _functions(good.values()) if edits else {}
+    new = {name: inside for name, inside in _functions(other.values() if edits else ()).items() if name not in known}
     edits = [_with_bodies(edit, new) for edit in edits]
-    return edits, Roles(map(good.__getitem__, shared), map(other.__getitem__, shared), edits)
+    read = [name for name in shared if edits and (name in changed or not name)]
+    return edits, Roles(map(good.__getitem__, read), map(other.__getitem__, read), edits)
 
 
 def cause_of(edits: Iterable[Edit], roles: Roles) -> str:
