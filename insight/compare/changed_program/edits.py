@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -65,7 +66,8 @@ class Edit:
 
 def edits_between(good: str, other: str) -> list[Edit]:
     """Return what was done to the good program's text; empty where one of both cannot be parsed."""
-    first, second = lines_of(good), lines_of(other)
+    mine, others = (names_in(_tree(text)) for text in (good, other))
+    first, second = lines_of(good, others), lines_of(other, mine)
     if not first or not second:
         return []
     changed, moved = pairs(first, second)
@@ -81,10 +83,19 @@ def edits_between(good: str, other: str) -> list[Edit]:
     return found
 
 
+def _tree(text: str) -> ast.Module | None:
+    with suppress(SyntaxError, ValueError, RecursionError):
+        return ast.parse(text)
+    return None
+
+
 def names_in(node: ast.AST | None) -> frozenset[str]:
-    """Return all identifiers of a tree: variables, attributes, and names of arguments."""
+    """Return all identifiers of a tree: variables, attributes, names of arguments, and keys such as in `c["lr"]`."""
     found: set[str] = set()
     for one in ast.walk(node) if node is not None else ():
+        key = one.slice if isinstance(one, ast.Subscript) else None
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            found.add(key.value)
         for field in ("id", "attr", "arg", "name"):
             value = getattr(one, field, None)
             if isinstance(value, str):

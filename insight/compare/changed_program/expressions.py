@@ -12,6 +12,7 @@ _ACTIVATIONS: Final = frozenset(
         "Mish", "ReLU6",
     }
 )  # fmt: skip
+_PIECEWISE: Final = frozenset({"relu", "ReLU", "LeakyReLU", "leaky_relu", "ReLU6"})
 _SQUASHING: Final = frozenset({"Sigmoid", "sigmoid", "Hardtanh", "Softsign"})
 _PROBABLE: Final = frozenset(
     {"softmax", "log_softmax", "sigmoid", "argmax", "Softmax", "LogSoftmax", "Sigmoid", "logsigmoid"}
@@ -25,18 +26,20 @@ _LOSSES: Final = frozenset(
 _AXES: Final = frozenset({"dim", "axis"})
 #: Calls along an axis whose first one says nothing of the samples of a batch.
 _JOINING: Final = frozenset({"cat", "stack", "unsqueeze", "sum", "mean", "cumsum"})
+_STATISTICS: Final = frozenset({"mean", "var", "std", "var_mean", "std_mean", "sum", "norm", "amax", "max"})
 _SHAPES: Final = frozenset(
     {"permute", "transpose", "mT", "movedim", "swapaxes", "PixelShuffle", "pixel_shuffle", "rearrange"}
 )
 _FLAT: Final = frozenset({"view", "reshape", "flatten"})
 _SQUEEZED: Final = frozenset({"unsqueeze", "squeeze", "view_as", "flatten"})
-_BOOTSTRAPS: Final = frozenset({"done", "dones", "terminal", "terminated", "nonterminal", "truncated"})
+_BOOTSTRAPS: Final = frozenset({"done", "dones", "terminal", "terminated", "nonterminal", "truncated", "end", "ends"})
 _GUARDS: Final = frozenset({"clamp", "clamp_min", "clip", "maximum", "nan_to_num", "log1p", "logsumexp"})
 #: Numbers up to this one are added to keep a value from zero. Our choice.
 _SMALL: Final = 1e-3
 _TYPES: Final = frozenset(
     {"int64", "int32", "long", "float32", "float", "double", "float64", "uint8", "int8", "int16", "bool", "int"}
 )
+_HEADS: Final = frozenset({"head_dim", "dim_head", "d_k", "d_head", "hd", "hs", "head_size"})
 _HALVES: Final = frozenset({"bfloat16", "half", "float16"})
 #: Calls that make a formula another one where they are gone.
 _OF_FORMULAS: Final = frozenset({"reversed", "exp", "index_add_", "scatter_add_", "normalize", "cumsum", "sqrt"})
@@ -70,7 +73,8 @@ def _is_turned(edit: Edit) -> bool:
 def _is_minus(node: ast.AST | None, other: str) -> bool:
     """Return whether an expression is minus another, or something minus it."""
     if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, ast.USub) and ast.unparse(node.operand) == other
+        is_number = isinstance(node.operand, ast.Constant)
+        return isinstance(node.op, ast.USub) and not is_number and ast.unparse(node.operand) == other
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and ast.unparse(node.right) == other
 
 
@@ -81,6 +85,8 @@ def axes(edit: Edit, roles: Roles) -> str:
         return "sample_mixing"
     if edit.place not in _AXES and not (of in _PROBABLE and edit.place in ("0", "1")):
         return ""
+    if edit.kind == "removed" and roles.is_forward(edit) and of in _STATISTICS:
+        return "sample_mixing"
     is_mixed = roles.is_forward(edit) or of == "normalize" or (not roles.is_loss(edit) and of not in _PROBABLE)
     if edit.texts[1] == "0" and is_mixed and of not in _JOINING:
         return "sample_mixing"
@@ -93,7 +99,39 @@ def domains(edit: Edit, roles: Roles) -> str:
     is_squashed = bool(changed & _PROBABLE) and not edit.lost & _ACTIVATIONS
     is_target = bool(all_words(assigned(edit.line)) & {"target", "y", "u", "truth", "label", "labels"})
     is_shaped = (roles.is_loss(edit) or is_target) and bool(edit.lost & _SQUEEZED) and not edit.gained - {"view"}
-    return "loss_input_domain" if changed & _LOSSES or is_squashed or is_shaped else ""
+    is_column = bool(changed) and changed <= {"squeeze", "unsqueeze"} and not roles.is_forward(edit)
+    return "loss_input_domain" if changed & _LOSSES or is_squashed or is_shaped or is_column else ""
+
+
+def attention(edit: Edit, _: Roles) -> str:
+    """Name scores of attention that are scaled otherwise."""
+    words = all_words(assigned(edit.line)) | all_words(edit.line.names_around)
+    is_scores = bool(words & {"att", "attn", "attention", "scores", "score", "energy", "attend", "head"})
+    is_scaled = bool(all_words(edit.lost | edit.gained) & {"sqrt", "scale"} or (edit.lost | edit.gained) & _HEADS)
+    return "attention_logit_growth" if is_scores and is_scaled else ""
+
+
+def flows(edit: Edit, _: Roles) -> str:
+    """Name a flow whose map, or the volume that it changes, is another."""
+    words = all_words((*edit.line.names_around, *assigned(edit.line))) | all_words(edit.lost)
+    is_flow = bool(words & {"flow", "coupling", "logdet", "ldj", "jacobian"}) or {"log", "det"} <= words
+    return "flow_error" if is_flow and edit.kind != "moved" and edit.path else ""
+
+
+def raw_inputs(edit: Edit, roles: Roles) -> str:
+    """Name an input that a module used to scale itself."""
+    is_plain = isinstance(edit.after, ast.Name) and isinstance(edit.before, ast.BinOp)
+    is_divided = is_plain and any(isinstance(node, ast.Div) for node in ast.walk(edit.before or ast.Pass()))
+    is_input = isinstance(edit.after, ast.Name) and roles.is_argument(edit, edit.after.id)
+    return "unnormalized_input" if is_divided and is_input and roles.is_forward(edit) else ""
+
+
+def unread(edit: Edit, roles: Roles) -> str:
+    """Name a value that the program makes, or is given, and no longer reads."""
+    names = [name for name in edit.lost if name not in roles.read]
+    if roles.is_forward(edit) and any(roles.is_argument(edit, name) for name in names):
+        return "ignored_input"
+    return "unused_value" if any(name in roles.given for name in names) else ""
 
 
 def activations(edit: Edit, _: Roles) -> str:
@@ -103,7 +141,7 @@ def activations(edit: Edit, _: Roles) -> str:
         return ""
     if gained & _SQUASHING:
         return "vanishing_gradient"
-    is_bent = bool(gained & _ACTIVATIONS) and not ({"tanh", "Tanh"} & lost and {"relu", "ReLU"} & gained)
+    is_bent = bool(gained & _ACTIVATIONS) and not ({"tanh", "Tanh"} & lost and _PIECEWISE & gained)
     return "" if is_bent else "missing_nonlinearity"
 
 
@@ -134,6 +172,8 @@ def guards(edit: Edit, roles: Roles) -> str:
     """Name a division or logarithm that lost what kept it from zero."""
     is_small = edit.kind == "replaced" and _has_small(edit.before) and not _has_small(edit.after)
     is_guard = bool(edit.lost & _GUARDS) or bool(all_words(edit.lost) & {"eps", "epsilon"})
+    if (is_small or is_guard) and any(called(node) in ("sqrt", "rsqrt", "norm") for node in (*edit.calls, edit.after)):
+        return "non_finite_gradient"
     if roles.is_loss(edit):
         return "non_finite_loss" if is_small or is_guard or "log" in edit.gained else ""
     return "non_finite_activation" if is_small or is_guard else ""
@@ -149,7 +189,8 @@ def element_types(edit: Edit, _: Roles) -> str:
     if edit.gained & _HALVES:
         words = all_words((*names_in(edit.line.node), *assigned(edit.line)))
         return "stale_target" if words & {"ema", "teacher", "shadow"} else "rounded_updates"
-    return "input_mismatch" if edit.lost & _TYPES and edit.gained & _TYPES else ""
+    is_other = bool(edit.lost & _TYPES and edit.gained & _TYPES) or (edit.place == "dtype" and edit.kind == "removed")
+    return "input_mismatch" if is_other else ""
 
 
 def straight_through(edit: Edit, _: Roles) -> str:
@@ -168,5 +209,8 @@ def formulas(edit: Edit, _: Roles) -> str:
     return "formula_error" if isinstance(edit.after or edit.before, arithmetic) and is_inside else ""
 
 
-RULES: Final = (element_types, bootstraps, straight_through, rewards, signs, activations, shapes, axes, domains, guards)
+RULES: Final = (
+    element_types, bootstraps, straight_through, rewards, signs, activations, shapes, attention, axes, domains, guards,
+    raw_inputs, unread, flows,
+)  # fmt: skip
 LAST: Final = (formulas,)

@@ -5,16 +5,22 @@ another place.
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
 
+from .plain_form import in_plain_form, without_unreached
+
 #: Share of equal characters from which two lines are one that was edited. Our choice.
 _ALIKE: Final = 0.45
 #: Lines of a changed place beyond which none are compared: they are another program.
 _MOST: Final = 60
+#: Share of lines that two programs have in common from which one is a change of the other, and lines up to which any
+#: two are. Our choice.
+_SHARED, _FEW = 0.3, 20
 _BLOCKS: Final = frozenset({"body", "orelse", "finalbody", "handlers", "cases"})
 
 
@@ -48,15 +54,20 @@ class Line:
 Pair = tuple[Line | None, Line | None]
 
 
-def lines_of(text: str) -> list[Line]:
-    """Return all lines of a program but texts that stand alone, such as docstrings; none if it cannot be parsed."""
+def lines_of(text: str, known: Set[str] | None = None) -> list[Line]:
+    """Return all lines of a program but texts that stand alone, such as docstrings; none if it cannot be parsed.
+
+    Args:
+        known: Identifiers of the program that it is compared with; others stand for their values.
+    """
     with suppress(SyntaxError, ValueError, RecursionError):
-        return list(_flat(ast.parse(text).body, ()))
+        tree = ast.parse(text)
+        return list(_flat((tree if known is None else in_plain_form(tree, known)).body, ()))
     return []
 
 
 def _flat(body: Sequence[ast.AST], around: tuple[Line, ...]) -> Iterator[Line]:
-    for node in body:
+    for node in without_unreached(body):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
         line = Line(node, _head(node), around)
@@ -79,28 +90,44 @@ def pairs(good: Sequence[Line], other: Sequence[Line]) -> tuple[list[Pair], list
     """Return the lines that differ, and those that are the same in another block, each of the good program first."""
     changed: list[Pair] = []
     moved: list[tuple[Line, Line]] = []
+    if not _is_one_program(good, other):
+        return changed, moved
+    kept = {line.text for line in good} & {line.text for line in other}
     for kind, begin, end, other_begin, other_end in _matches(good, other):
         before, after = good[begin:end], other[other_begin:other_end]
         if kind == "equal":
-            moved += [
-                (one, two) for one, two in zip(before, after, strict=True) if _is_elsewhere(one, two, good, other)
-            ]
+            moved += [(one, two) for one, two in zip(before, after, strict=True) if _is_elsewhere(one, two, kept)]
         else:
             changed += _edited(before, after)
     return _without_moves(changed, moved), moved
 
 
-def _matches(good: Sequence[Line], other: Sequence[Line]) -> Sequence[tuple[str, int, int, int, int]]:
+def _is_one_program(good: Sequence[Line], other: Sequence[Line]) -> bool:
+    """Return whether enough lines are the same for the others to be changes, and not another program."""
+    most = max(len(good), len(other))
+    shared = Counter(line.text for line in good) & Counter(line.text for line in other)
+    return most <= _FEW or shared.total() >= _SHARED * most
+
+
+def _matches(good: Sequence[Line], other: Sequence[Line]) -> Iterator[tuple[str, int, int, int, int]]:
+    """Yield which lines became which, as `SequenceMatcher` does; the ends that both share are not searched."""
     first, second = [line.text for line in good], [line.text for line in other]
-    return SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+    most = min(len(first), len(second))
+    begin = next((at for at in range(most) if first[at] != second[at]), most)
+    end = next((at for at in range(most - begin) if first[-1 - at] != second[-1 - at]), most - begin)
+    yield "equal", 0, begin, 0, begin
+    middle = first[begin : len(first) - end], second[begin : len(second) - end]
+    for kind, *places in SequenceMatcher(None, *middle, autojunk=False).get_opcodes():
+        one, two, three, four = (place + begin for place in places)
+        yield kind, one, two, three, four
+    yield "equal", len(first) - end, len(first), len(second) - end, len(second)
 
 
-def _is_elsewhere(before: Line, after: Line, good: Sequence[Line], other: Sequence[Line]) -> bool:
+def _is_elsewhere(before: Line, after: Line, kept: Set[str]) -> bool:
     """Return whether a line left a block that still exists, or came into one that existed."""
     if len(before.around) == len(after.around):
         return False
     mine, others = set(before.blocks), set(after.blocks)
-    kept = {line.text for line in good} & {line.text for line in other}
     return bool((mine ^ others) & kept)
 
 

@@ -21,6 +21,10 @@ _LABELS: Final = frozenset(
 _INPUTS: Final = frozenset(
     {"x", "xs", "xb", "input", "inputs", "image", "images", "img", "imgs", "src", "tokens", "features", "feats", "data"}
 )
+#: Words of methods of a module that train it, and are no part of its forward.
+_OF_TRAINING: Final = frozenset(
+    {"init", "loss", "step", "train", "training", "fit", "sample", "validation", "configure"}
+)
 _TEACHERS: Final = frozenset({"target", "targets", "teacher", "ema", "shadow", "polyak", "averaged", "swa", "momentum"})
 #: Words of what draws a batch.
 DRAWN: Final = frozenset(
@@ -72,6 +76,18 @@ class Roles:
         #: Identifiers that went out and did not come in elsewhere.
         self.gone = lost - gained
 
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """Names and attributes that this program reads."""
+        nodes = [node for line in self.lines for node in ast.walk(line.node)]
+        loads = [node for node in nodes if isinstance(getattr(node, "ctx", None), ast.Load)]
+        return frozenset(str(getattr(node, "id", getattr(node, "attr", ""))) for node in loads)
+
+    @cached_property
+    def given(self) -> frozenset[str]:
+        """Names that this program gives a value to."""
+        return frozenset[str]().union(*(assigned(line) for line in self.lines))
+
     def has_value(self, text: str) -> bool:
         """Return whether another name of this program has this value."""
         return sum(text == value for line in self.lines for value in _values(line.node)) > 1
@@ -111,8 +127,19 @@ class Roles:
         return bool(functions) and name in {one.arg for one in functions[-1].args.args}
 
     def is_forward(self, edit: Edit) -> bool:
-        """Return whether what differs is computed by a module."""
-        return edit.line.names_around[-1:] in (("forward",), ("__call__",)) or "forward" in edit.line.names_around
+        """Return whether what differs is computed by a module: in its `forward`, or in what that may call."""
+        names = edit.line.names_around
+        if "forward" in names or names[-1:] == ("__call__",):
+            return True
+        classes = [line.node for line in edit.line.around if isinstance(line.node, ast.ClassDef)]
+        has_forward = any(getattr(one, "name", "") == "forward" for node in classes for one in node.body)
+        return has_forward and len(names) > 1 and all_words(names[-1:]).isdisjoint(_OF_TRAINING)
+
+    @cached_property
+    def schedules(self) -> frozenset[str]:
+        """Names of schedules of a rate."""
+        made = [line for line in self.lines if isinstance(line.node, ast.Assign)]
+        return frozenset[str]().union(*(assigned(line) for line in made if _is_schedule(line.node)))
 
     def is_after_backward(self, line: Line) -> bool:
         """Return whether a call of `backward` stands before a line, nearer than one of `step`."""
@@ -123,11 +150,16 @@ class Roles:
         """Return whether a line behind one, of the same block, draws a batch."""
         block = line.blocks
         behind = [one for one in self.lines[self._index(line) + 1 :] if one.blocks == block]
-        return any(words_in(one.node) & DRAWN for one in behind)
+        return any(words_in(one.node) & DRAWN - {"randint", "randperm", "sample"} for one in behind)
 
     def _index(self, line: Line) -> int:
         same = [number for number, one in enumerate(self.lines) if one.text == line.text and _at(one) == _at(line)]
         return same[0] if same else 0
+
+
+def _is_schedule(node: ast.AST) -> bool:
+    """Return whether a line makes a schedule of torch, whose names end so."""
+    return any(called(one).endswith("LR") or "lr_scheduler" in names_in(one) for one in ast.walk(node))
 
 
 def _at(line: Line) -> int:

@@ -69,17 +69,17 @@ def masks(edit: Edit, roles: Roles) -> str:
     if changed & _CAUSAL or "causal" in words:
         is_padding = bool((words | words_in(edit.before)) & _PADDED) and not edit.lost & {"causal", "tril", "triu"}
         return "padding_attended" if is_padding and changed & _CAUSAL else "data_leak"
-    is_counted = roles.is_loss(edit)
+    is_counted = roles.is_loss(edit) or not roles.is_forward(edit)
     if (edit.lost | {edit.place}) & _PADDING or words & {"pad", "padding"}:
         return "padding_counted" if is_counted else "padding_attended"
-    return "padding_counted" if is_counted and edit.lost & {"masked_fill", "mask", "valid", "weight"} else ""
+    return "padding_counted" if roles.is_loss(edit) and edit.lost & {"masked_fill", "mask", "valid", "weight"} else ""
 
 
 def shared_samples(edit: Edit, roles: Roles) -> str:
     """Name validation data that are prepared otherwise."""
     names, words = assigned(edit.line), all_words(edit.lost | edit.gained)
     is_moved = edit.kind == "moved" and bool(words_in(edit.line.node) & _NORMAL) and of_inputs(names)
-    is_test = bool(all_words(names) & _TESTED) or roles.is_evaluation(edit)
+    is_test = (bool(all_words(names) & _TESTED) and "train" not in all_words(names)) or roles.is_evaluation(edit)
     is_other = is_test and (bool(words & _PREPARED) or (edit.is_whole_line and of_inputs(names)))
     is_vocabulary = bool(words & {"vocab", "vocabulary"}) and not roles.is_forward(edit)
     is_fitted = edit.kind == "added" and "fit" in words_of(called(_value(edit)))
@@ -95,7 +95,7 @@ def leaks(edit: Edit, roles: Roles) -> str:
     """Name targets that are the input, or inputs that hold the target."""
     if "fill_diagonal_" in edit.lost:
         return "data_leak"
-    if any(isinstance(node, ast.Slice) for node in _near(edit)):
+    if any(isinstance(node, ast.Slice) for node in _near(edit)) or (_slices(edit.before) and _slices(edit.after)):
         return _of_slices(edit, roles)
     parts = {_split(edit.before), _split(edit.after)}
     return "data_leak" if (len(parts) > 1 and "" not in parts) or _is_other_input(edit) else ""
@@ -103,11 +103,20 @@ def leaks(edit: Edit, roles: Roles) -> str:
 
 def _of_slices(edit: Edit, roles: Roles) -> str:
     """Name other places of a sequence: those of the input for the targets, or of others."""
-    if edit.kind == "replaced" and roles.has_value(_part_of(edit)):
+    same = [_part_of(edit), *map(ast.unparse, _slices(edit.after))]
+    if edit.kind == "replaced" and any(map(roles.has_value, same)):
         return "data_leak"
     if roles.is_loss(edit) or of_labels(assigned(edit.line)):
         return "uninformative_labels"
     return "" if roles.is_forward(edit) else "data_leak"
+
+
+def _slices(node: ast.AST | None) -> list[ast.AST]:
+    """Return the places of a sequence that an expression takes, with the sequence."""
+    nodes = ast.walk(node) if node is not None else ()
+    return [
+        one for one in nodes if isinstance(one, ast.Subscript) and any(isinstance(x, ast.Slice) for x in ast.walk(one))
+    ]
 
 
 def _near(edit: Edit) -> tuple[ast.AST | None, ...]:
@@ -185,6 +194,9 @@ def _is_standardised(node: ast.AST | None) -> bool:
 
 def scaling(edit: Edit, roles: Roles) -> str:
     """Name inputs that are no longer brought to unit scale."""
+    is_call = edit.kind == "removed" and bool(all_words([called(_value(edit))]) & {"scale", "rescale", *_NORMAL})
+    if is_call and edit.is_whole_line and (of_inputs(assigned(edit.line)) or "obs" in assigned(edit.line)):
+        return "unnormalized_input"
     before, names = edit.before, assigned(edit.line)
     is_quotient = isinstance(before, ast.BinOp) and isinstance(before.op, ast.Div)
     is_divided = is_quotient and isinstance(before, ast.BinOp) and isinstance(before.right, ast.Constant)

@@ -232,7 +232,10 @@ def first_weights(edit: Edit, _: Roles) -> str:
     is_inside = _is_in(edit, _INITIAL) and edit.place != "receiver"
     is_changed = bool((edit.gained | edit.lost) & _INITIAL)
     is_setting = bool(_setting(edit) & {"init", "gain", "initializer"}) and not math.isnan(change_of(edit))
-    return "bad_initialization" if is_inside or is_changed or is_setting else ""
+    if not (is_inside or is_changed or is_setting):
+        return ""
+    is_low = any(isinstance(node, ast.USub) for node in ast.walk(edit.after)) if edit.after is not None else False
+    return "dead_units" if is_low and "bias" in names_in(edit.line.node) else "bad_initialization"
 
 
 def scales(edit: Edit, _: Roles) -> str:

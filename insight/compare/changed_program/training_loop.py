@@ -4,10 +4,19 @@ import ast
 from typing import Final
 
 from .edits import Edit, called, names_in
-from .roles import DRAWN, Roles, all_words, assigned, of_teacher, words_in
+from .roles import DRAWN, OPTIMIZERS, Roles, all_words, assigned, of_teacher, words_in
 
 _SCHEDULES: Final = frozenset({"sched", "scheduler", "schedulers", "schedule", "warmup", "cosine", "plateau"})
-_SEEDS: Final = frozenset({"manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "default_rng"})
+_OF_CALLS: Final = {
+    "step": "missing_optimizer_step",
+    "zero_grad": "missing_zero_grad",
+    "eval": "wrong_train_eval_mode",
+    "train": "wrong_train_eval_mode",
+}
+_RANKS: Final = frozenset({"rank", "worker"})
+_SEEDS: Final = frozenset(
+    {"RandomState", "manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "default_rng"}
+)
 _CLIPS: Final = frozenset({"clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_by_norm"})
 _CUTS: Final = frozenset({"detach", "no_grad", "inference_mode", "stop_gradient"})
 _SYNCED: Final = frozenset(
@@ -33,18 +42,80 @@ def clearing(edit: Edit, roles: Roles) -> str:
     return "missing_optimizer_step" if is_too_early else "missing_zero_grad"
 
 
-def stepping(edit: Edit, _: Roles) -> str:
+def exchanged(edit: Edit, _: Roles) -> str:
+    """Name a call of one optimizer in the place of another's, and one whose brackets are missing."""
+    name = called(edit.calls[-1] if edit.calls else None) if edit.place == "receiver" else called(edit.before)
+    is_uncalled = isinstance(edit.before, ast.Call) and isinstance(edit.after, ast.Attribute)
+    if not isinstance(edit.line.node, ast.Expr) or not (edit.place == "receiver" or is_uncalled):
+        return ""
+    return _OF_CALLS.get(name, "")
+
+
+def stepping(edit: Edit, roles: Roles) -> str:
     """Name steps of a schedule or an optimizer that are taken elsewhere, or not at all."""
     call = _last_call(edit)
     if not edit.is_whole_line or call is None:
         return ""
     if called(call) == "step" and isinstance(call.func, ast.Attribute):
-        if words_in(call.func.value) & _SCHEDULES or (call.args and edit.kind != "removed"):
+        is_schedule = bool(words_in(call.func.value) & _SCHEDULES or names_in(call.func.value) & roles.schedules)
+        if is_schedule or (call.args and edit.kind != "removed"):
             return "schedule_error"
         return "missing_optimizer_step" if edit.kind in ("removed", "moved") else ""
     if called(call) in _CLIPS:
         return "exploding_gradient" if edit.kind == "removed" else "clipping_to_nothing"
     return "identical_rank_data" if called(call) == "set_epoch" else ""
+
+
+def conditions(edit: Edit, _: Roles) -> str:
+    """Name what is done under another condition: a step, a clearing of gradients, a copy into another network."""
+    node = edit.line.node
+    is_test = any(isinstance(one, ast.If) for one in edit.path)
+    if not isinstance(node, ast.If) or not (is_test or edit.kind == "added"):
+        return ""
+    calls = [one for inner in node.body for one in ast.walk(inner) if isinstance(one, ast.Call)]
+    if any(called(one) in _SYNCED or "ema" in words_in(one.func) for one in calls) and of_teacher(names_in(node)):
+        return "stale_target"
+    stepped = [words_in(one.func) for one in calls if called(one) == "step"]
+    if stepped:
+        is_of_ranks = bool(words_in(node.test) & {"rank", "main", "master"})
+        is_schedule = all(words & _SCHEDULES for words in stepped)
+        return "schedule_error" if is_schedule else "stale_weights" if is_of_ranks else "missing_optimizer_step"
+    return "missing_zero_grad" if "zero_grad" in map(called, calls) else ""
+
+
+def forgotten(edit: Edit, roles: Roles) -> str:
+    """Name a state of an optimizer that is thrown away while it trains."""
+    node = edit.line.node
+    is_loop = any(isinstance(line.node, ast.For | ast.While) for line in edit.line.around)
+    if edit.kind not in ("added", "moved") or not is_loop:
+        return ""
+    is_made = any(OPTIMIZERS.match(called(one)) for one in ast.walk(node))
+    is_cleared = "state" in names_in(node) and bool({"clear", "defaultdict"} & names_in(node))
+    return "optimizer_state_stale" if is_made or is_cleared else ""
+
+
+def shared_ranks(edit: Edit, _: Roles) -> str:
+    """Name what ranks no longer share, or share where they must not."""
+    if (
+        all_words(edit.line.names_around[-1:]) & {"broadcast", "sync"}
+        and edit.calls
+        and not of_teacher(names_in(edit.line.node))
+    ):
+        return "rank_desync"
+    is_seed = bool(frozenset(map(called, edit.calls)) & _SEEDS) and bool(all_words(edit.lost | edit.gained) & _RANKS)
+    return "rank_rng_error" if is_seed else ""
+
+
+def ties(edit: Edit, _: Roles) -> str:
+    """Name weights that two modules shared and no longer do."""
+    for node in (edit.before, edit.after):
+        value = node.value if isinstance(node, ast.Assign) else None
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
+            is_alias = isinstance(value, ast.Attribute) and value.attr == node.targets[0].attr == "weight"
+            is_made = node.targets[0].attr == "weight" and called(value) == "Parameter"
+            if is_alias or is_made:
+                return "shared_parameter_error"
+    return ""
 
 
 def modes(edit: Edit, roles: Roles) -> str:
@@ -82,7 +153,7 @@ def _is_follower(edit: Edit, calls: set[str]) -> bool:
     if {"loss", "criterion"} & all_words(called(one) for one in ast.walk(node)):
         return False
     is_synced = bool(calls & _SYNCED) or "ema" in all_words(calls)
-    is_argument = isinstance(node, ast.Expr) and bool(edit.calls) and edit.place in ("0", "1", "order")
+    is_argument = isinstance(node, ast.Expr) and bool(edit.calls) and edit.place in ("", "0", "1", "2", "order")
     return of_teacher(names_in(node) - {"momentum"}) and (is_synced or is_argument)
 
 
@@ -123,4 +194,16 @@ def _is_carried(edit: Edit) -> bool:
     return is_own and (bool(loops) and not is_trained)
 
 
-RULES: Final = (clearing, stepping, modes, followers, seeds, graphs)
+RULES: Final = (
+    shared_ranks,
+    ties,
+    conditions,
+    forgotten,
+    exchanged,
+    clearing,
+    stepping,
+    modes,
+    followers,
+    seeds,
+    graphs,
+)

@@ -124,6 +124,35 @@ CHANGES = {
     "no evaluation mode": ("    model.eval()\n", "", "wrong_train_eval_mode"),
     "test data of the training": ("evaluate(model, test_loader)", "evaluate(model, train_loader)", "data_leak"),
     "another formula": ("sum(right) / len(right)", "sum(right) * len(right)", "formula_error"),
+    "a limit under a new name": (
+        "nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "limit = 1e-4\n        nn.utils.clip_grad_norm_(model.parameters(), limit)",
+        "clipping_to_nothing",
+    ),
+    "a step under a condition": (
+        "        optimizer.step()\n",
+        "        if not loss.isfinite():\n            optimizer.step()\n",
+        "missing_optimizer_step",
+    ),
+    "a step that is not called": ("optimizer.step()", "optimizer.step", "missing_optimizer_step"),
+    "an optimizer for each epoch": (
+        "for epoch in range(10):\n",
+        "for epoch in range(10):\n    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01)\n",
+        "optimizer_state_stale",
+    ),
+    "a mode behind the return": (
+        "    model.train()\n    return sum(right) / len(right)",
+        "    return sum(right) / len(right)\n    model.train()",
+        "wrong_train_eval_mode",
+    ),
+    "weights that are not used": ("h = self.norm(weights @ h)", "h = self.norm(h)", "unused_value"),
+    "an input that is not used": ("h = self.embedding(x)", "h = self.embedding.weight", "ignored_input"),
+    "other element types": ("words.ne(0).sum(1)", "words.ne(0).long().sum(1)", ""),
+    "a tie that is a copy": (
+        "self.out = nn.Linear(width, 9)\n",
+        "self.out = nn.Linear(width, 9)\n        self.out.weight = nn.Parameter(self.embedding.weight.clone())\n",
+        "shared_parameter_error",
+    ),
     "a seed in the loop": (
         "        optimizer.zero_grad()\n",
         "        torch.manual_seed(0)\n        optimizer.zero_grad()\n",
@@ -154,6 +183,12 @@ def test_what_changes_no_value_speaks_of_nothing(before, after):
 @pytest.mark.parametrize("other", ["", "def (", "x = " + "(" * 400 + ")" * 400, "\0"])
 def test_a_text_that_cannot_be_read_speaks_of_nothing(other):
     assert named_change({"": PROGRAM}, {"": other}) == named_evaluation({"": PROGRAM}, {"": other}) == ""
+
+
+def test_another_program_is_no_change():
+    other = "\n".join(f"value_{at} = optimizer.zero_grad(set_to_none={at})" for at in range(60))
+    assert edits_between(PROGRAM, other) == []
+    assert named_change({"": PROGRAM}, {"": other}) == ""
 
 
 def test_a_change_in_another_file_of_the_program_counts():
@@ -199,6 +234,18 @@ def described(before, after):
 )
 def test_an_edit_is_the_smallest_part_that_differs(before, after, edits):
     assert described(before, after) == edits
+
+
+def test_a_name_that_one_program_alone_has_stands_for_its_value():
+    assert described("y = f(a * b)", "scaled = a * b\ny = f(scaled)") == []
+    assert described("scaled = a * b\ny = f(scaled)", "y = f(a * c)") == [("replaced", "b", "c", "right")]
+    assert described("y = f(a)", "k = 1\nk = 2\ny = f(k)") != []
+
+
+def test_statements_behind_a_return_are_gone():
+    assert described("def f():\n    g()\n    return 1", "def f():\n    return 1\n    g()") == [
+        ("removed", "g()", "", "")
+    ]
 
 
 def test_edits_there_and_back_are_the_same_ones():
