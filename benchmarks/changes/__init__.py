@@ -1,0 +1,1 @@
+"""Mistakes that others wrote into programs, of which only the texts are read."""
