@@ -47,6 +47,8 @@ _NEGATED: Final = 1e-3
 _CONFIDENCE: Final = 0.95
 #: What rounding may explain of a value, times this, is more than it ever was. Our choice: a power of ten.
 _ABOVE_ROUNDING: Final = 10.0
+#: What a sum in another order changes of a norm in float32 is below this. Our choice: a hundred times its precision.
+_LEAST: Final = 1e-5
 #: Factor of the norm of a batch from which its scale is another, and its samples are not just others. Our choice: the
 #: norms of batches of one data set differed by at most 1.5 in 41 pairs of runs.
 _OTHER_SCALE: Final = 2.0
@@ -96,7 +98,7 @@ def parting(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
 
 def _is_clear(found: Comparison, first: Divergence) -> bool:
     """Return whether rounding does not explain a value that differs; less is enough where the program was changed."""
-    least = 0.0 if found.exact_until >= 0 else _ABOVE_ROUNDING * first.floor
+    least = max(_LEAST, _ABOVE_ROUNDING * first.floor)
     return first.difference > (min(CERTAIN, least) if found.speaks_of else CERTAIN)
 
 

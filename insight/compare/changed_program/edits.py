@@ -173,7 +173,7 @@ def _of_operations(before: ast.BinOp, after: ast.BinOp, whole: Edit) -> Iterator
 def _of_parameters(before: ast.arguments, after: ast.arguments, whole: Edit) -> Iterator[Edit]:
     """Yield defaults that differ, by the name of their parameter; parameters alone are no edit."""
     mine, others = _defaults(before), _defaults(after)
-    for name in mine.keys() & others.keys():
+    for name in [name for name in mine if name in others]:
         yield from _inside(mine[name], others[name], _deeper(whole, after, name))
 
 

@@ -99,7 +99,8 @@ def pairs(good: Sequence[Line], other: Sequence[Line]) -> tuple[list[Pair], list
             moved += [(one, two) for one, two in zip(before, after, strict=True) if _is_elsewhere(one, two, kept)]
         else:
             changed += _edited(before, after)
-    return _without_moves(changed, moved), moved
+    carried = _moved(changed)
+    return [pair for pair in changed if not _is_one_of(pair, carried.keys())], [*moved, *carried.values()]
 
 
 def _is_one_program(good: Sequence[Line], other: Sequence[Line]) -> bool:
@@ -154,12 +155,15 @@ def _likeness(one: Line, two: Line) -> float:
     return SequenceMatcher(None, one.text, two.text, autojunk=False).ratio()
 
 
-def _without_moves(changed: list[Pair], moved: list[tuple[Line, Line]]) -> list[Pair]:
-    """Take lines that are the same in two places out of those that differ, and into those that moved."""
+def _moved(changed: Sequence[Pair]) -> dict[str, tuple[Line, Line]]:
+    """Return the lines that went out in one place and came in at another, by their text."""
     gone = {before.text: before for before, after in changed if before is not None and after is None}
     come = {after.text: after for before, after in changed if after is not None and before is None}
-    both = {text for text in gone.keys() & come.keys() if text != "pass"}
-    moved += [(gone[text], come[text]) for text in both]
-    lone = (None, None)
-    kept = [pair for pair in changed if None not in pair or not both & {one.text for one in pair if one is not None}]
-    return [pair for pair in kept if pair != lone]
+    return {text: (line, come[text]) for text, line in gone.items() if text in come and text != "pass"}
+
+
+def _is_one_of(pair: Pair, texts: Set[str]) -> bool:
+    """Return whether a line that went out or came in is one of these."""
+    before, after = pair
+    line = after if before is None else before
+    return (before is None or after is None) and line is not None and line.text in texts

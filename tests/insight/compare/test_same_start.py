@@ -196,6 +196,12 @@ def evaluate(model, batches):
 """
 
 
+def test_rounding_is_no_change_whatever_was_done_to_the_program():
+    changed = TEXT.replace("model(x), y)", "model(x), y.roll(1))")
+    other = records(start(text=changed), loss=lambda step: (2.0 + 1e-6) / (step + 1), since=3)
+    assert against(other, GOOD)[0] == []
+
+
 def test_a_run_that_trains_alike_and_evaluates_otherwise_is_told():
     changed = EVALUATED.replace("    model.eval()\n", "")
     (finding,), compared = against(records(start(text=changed)), list(records(start(text=EVALUATED))))

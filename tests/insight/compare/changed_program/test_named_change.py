@@ -1,5 +1,9 @@
 """What was done to a program, as its smallest changed expressions, and the cause that they speak of."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from mindscope.insight.compare.changed_program import named_change, named_evaluation
 from mindscope.insight.compare.changed_program.edits import edits_between
@@ -183,6 +187,23 @@ def test_what_changes_no_value_speaks_of_nothing(before, after):
 @pytest.mark.parametrize("other", ["", "def (", "x = " + "(" * 400 + ")" * 400, "\0"])
 def test_a_text_that_cannot_be_read_speaks_of_nothing(other):
     assert named_change({"": PROGRAM}, {"": other}) == named_evaluation({"": PROGRAM}, {"": other}) == ""
+
+
+def test_the_order_of_changes_does_not_depend_on_the_process():
+    lines = [f"step_{at}.zero_grad()" for at in range(12)]
+    good = "\n".join([*lines, "for x in y:", "    f(x)"])
+    other = "\n".join(["f(x)", "for x in y:", *(f"    {line}" for line in lines)])
+    told = [edit.texts for edit in edits_between(good, other)]
+    script = (
+        "from mindscope.insight.compare.changed_program.edits import edits_between\n"
+        f"print([edit.texts for edit in edits_between({good!r}, {other!r})])"
+    )
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        said = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        )
+        assert said.stdout.strip() == repr(told)
 
 
 def test_another_program_is_no_change():
