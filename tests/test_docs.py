@@ -25,7 +25,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.S)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as a reader has it: the examples beside an empty place for runs."""
     folder = tmp_path_factory.mktemp("readme")
@@ -78,16 +78,16 @@ def serve_until_it_answers(words: list[str], folder: Path) -> None:
     )
     try:
         assert process.stdout is not None
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         address = None
         while address is None and time.monotonic() < deadline:
             address = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
         assert address is not None
-        with urllib.request.urlopen(address.group(), timeout=30) as answer:
+        with urllib.request.urlopen(address.group(), timeout=120) as answer:
             assert answer.status == 200
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
