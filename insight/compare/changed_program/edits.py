@@ -2,17 +2,15 @@
 
 import ast
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
-from typing import Final, Literal
+from typing import Literal
 
-from .lines import Line, lines_of, pairs
+from .lines import BLOCKS, Line, lines_of, pairs
+from .plain_form import tree_of
 
 Kind = Literal["removed", "added", "replaced", "moved"]
-
-_BLOCKS: Final = frozenset({"body", "orelse", "finalbody", "handlers", "cases"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +21,6 @@ class Edit:
         before: What the good program has; None where something was put in.
         after: What this program has; None where something was taken out.
         line: The line of this program that it stands in, or of the good one if it was taken out as a whole.
-        good_line: The line of the good program; None where the line was put in.
         path: The expressions around it within the line, the outermost first.
         place: What it is of the innermost of them: the name of an argument, or the number of one.
         within: Identifiers within functions that this program alone has, and calls here.
@@ -33,7 +30,6 @@ class Edit:
     before: ast.AST | None
     after: ast.AST | None
     line: Line
-    good_line: Line | None
     path: tuple[ast.AST, ...] = ()
     place: str = ""
     within: frozenset[str] = frozenset()
@@ -66,27 +62,21 @@ class Edit:
 
 def edits_between(good: str, other: str) -> list[Edit]:
     """Return what was done to the good program's text; empty where one of both cannot be parsed."""
-    mine, others = (names_in(_tree(text)) for text in (good, other))
+    mine, others = (names_in(tree_of(text)) for text in (good, other))
     first, second = lines_of(good, others), lines_of(other, mine)
     if not first or not second:
         return []
     changed, moved = pairs(first, second)
-    found = [Edit("moved", before.node, after.node, after, before) for before, after in moved]
+    found = [Edit("moved", before.node, after.node, after) for before, after in moved]
     for before, after in changed:
         if before is None and after is not None:
-            found.append(Edit("added", None, after.node, after, None))
+            found.append(Edit("added", None, after.node, after))
         elif after is None and before is not None:
-            found.append(Edit("removed", before.node, None, before, before))
+            found.append(Edit("removed", before.node, None, before))
         elif before is not None and after is not None:
-            at = Edit("replaced", before.node, after.node, after, before)
+            at = Edit("replaced", before.node, after.node, after)
             found += _inside(before.node, after.node, at)
     return found
-
-
-def _tree(text: str) -> ast.Module | None:
-    with suppress(SyntaxError, ValueError, RecursionError):
-        return ast.parse(text)
-    return None
 
 
 def names_in(node: ast.AST | None) -> frozenset[str]:
@@ -212,7 +202,7 @@ def _of_fields(before: ast.AST, after: ast.AST, whole: Edit) -> Iterator[Edit]:
     at = _deeper(whole, after)
     for name in before._fields:
         mine, other = getattr(before, name, None), getattr(after, name, None)
-        if name in _BLOCKS and isinstance(mine, list):
+        if name in BLOCKS and isinstance(mine, list):
             continue
         place = replace(at, place=_place(after, name))
         if isinstance(mine, list) and isinstance(other, list):

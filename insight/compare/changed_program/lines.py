@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
 
-from .plain_form import in_plain_form, without_unreached
+from .plain_form import in_plain_form, tree_of, without_unreached
 
 #: Share of equal characters from which two lines are one that was edited. Our choice.
 _ALIKE: Final = 0.45
@@ -21,7 +21,8 @@ _MOST: Final = 60
 #: Share of lines that two programs have in common from which one is a change of the other, and lines up to which any
 #: two are. Our choice.
 _SHARED, _FEW = 0.3, 20
-_BLOCKS: Final = frozenset({"body", "orelse", "finalbody", "handlers", "cases"})
+#: Fields of a block that hold its statements.
+BLOCKS: Final = frozenset({"body", "orelse", "finalbody", "handlers", "cases"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,9 +61,10 @@ def lines_of(text: str, known: Set[str] | None = None) -> list[Line]:
     Args:
         known: Identifiers of the program that it is compared with; others stand for their values.
     """
-    with suppress(SyntaxError, ValueError, RecursionError):
-        tree = ast.parse(text)
-        return list(_flat((tree if known is None else in_plain_form(tree, known)).body, ()))
+    tree = tree_of(text)
+    with suppress(RecursionError):
+        plain = tree if tree is None or known is None else in_plain_form(tree, known)
+        return list(_flat(plain.body, ())) if plain is not None else []
     return []
 
 
@@ -72,7 +74,7 @@ def _flat(body: Sequence[ast.AST], around: tuple[Line, ...]) -> Iterator[Line]:
             continue
         line = Line(node, _head(node), around)
         yield line
-        for name in _BLOCKS:
+        for name in BLOCKS:
             inside = getattr(node, name, None)
             if isinstance(inside, list):
                 yield from _flat(inside, (*around, line))

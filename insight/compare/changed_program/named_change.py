@@ -6,11 +6,11 @@ names say that it is for. The rules name only what two runs were seen to do othe
 
 import ast
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 
 from . import expressions, samples, setting_values, training_loop
 from .edits import Edit, called, edits_between, names_in
+from .plain_form import tree_of
 from .roles import Roles
 
 _RULES = (
@@ -70,11 +70,10 @@ def cause_of(edits: Iterable[Edit], roles: Roles) -> str:
 def _functions(texts: Iterable[str]) -> dict[str, frozenset[str]]:
     """Return the identifiers within each function of a program, by the function's name."""
     found: dict[str, frozenset[str]] = {}
-    for text in texts:
-        with suppress(SyntaxError, ValueError, RecursionError):
-            for node in ast.walk(ast.parse(text)):
-                if isinstance(node, ast.FunctionDef):
-                    found[node.name] = frozenset().union(*map(names_in, node.body))
+    for tree in filter(None, map(tree_of, texts)):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                found[node.name] = frozenset().union(*map(names_in, node.body))
     return found
 
 

@@ -7,12 +7,19 @@ are gone.
 import ast
 from collections import Counter
 from collections.abc import Sequence, Set
+from contextlib import suppress
 from typing import Final
 
 _ENDS: Final = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_BLOCKS: Final = ("body", "orelse", "finalbody")
 #: Rounds in which names are put in for names. Our choice: three lines that were taken apart.
 _ROUNDS: Final = 3
+
+
+def tree_of(text: str) -> ast.Module | None:
+    """Return the tree of a program's text; None if it cannot be parsed."""
+    with suppress(SyntaxError, ValueError, RecursionError):
+        return ast.parse(text)
+    return None
 
 
 def in_plain_form(tree: ast.Module, known: Set[str]) -> ast.Module:

@@ -59,6 +59,11 @@ def assigned(line: Line) -> frozenset[str]:
     return frozenset(found) - {"self"}
 
 
+def makes_optimizer(node: ast.AST) -> bool:
+    """Return whether an optimizer is made in a tree."""
+    return any(OPTIMIZERS.match(called(one)) for one in ast.walk(node))
+
+
 class Roles:
     """The parts of the program that a run had, and of the good one.
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 from .edits import Edit, called, names_in
-from .roles import OPTIMIZERS, Roles, all_words, assigned, of_teacher, words_in, words_of
+from .roles import OPTIMIZERS, Roles, all_words, assigned, makes_optimizer, of_teacher, words_in, words_of
 
 _SCHEDULED: Final = frozenset(
     {"t_max", "total_steps", "step_size", "milestones", "steps_per_epoch", "num_warmup_steps", "num_training_steps"}
@@ -167,16 +167,12 @@ def _is_made_late(edit: Edit, roles: Roles) -> bool:
     node = edit.line.node
     if not edit.is_whole_line or edit.kind == "removed" or not isinstance(node, ast.Assign):
         return False
-    if _makes(node):
+    if makes_optimizer(node):
         return edit.kind == "moved"
     is_module = isinstance(node.targets[0], ast.Attribute) and isinstance(node.value, ast.Call)
     is_network = bool({"gen", "net", "model", "head"} & all_words(assigned(edit.line)))
-    made = [one.node.lineno for one in roles.lines if isinstance(one.node, ast.Assign) and _makes(one.node)]
+    made = [one.node.lineno for one in roles.lines if isinstance(one.node, ast.Assign) and makes_optimizer(one.node)]
     return is_module and (called(node.value)[:1].isupper() or is_network) and any(at < node.lineno for at in made)
-
-
-def _makes(node: ast.AST) -> bool:
-    return any(OPTIMIZERS.match(called(one)) for one in ast.walk(node))
 
 
 def other_optimizer(edit: Edit, _: Roles) -> str:

@@ -4,7 +4,7 @@ import ast
 from typing import Final
 
 from .edits import Edit, called, names_in
-from .roles import DRAWN, OPTIMIZERS, Roles, all_words, assigned, of_teacher, words_in
+from .roles import DRAWN, Roles, all_words, assigned, makes_optimizer, of_teacher, words_in
 
 _SCHEDULES: Final = frozenset({"sched", "scheduler", "schedulers", "schedule", "warmup", "cosine", "plateau"})
 _OF_CALLS: Final = {
@@ -89,9 +89,8 @@ def forgotten(edit: Edit, roles: Roles) -> str:
     is_loop = any(isinstance(line.node, ast.For | ast.While) for line in edit.line.around)
     if edit.kind not in ("added", "moved") or not is_loop:
         return ""
-    is_made = any(OPTIMIZERS.match(called(one)) for one in ast.walk(node))
     is_cleared = "state" in names_in(node) and bool({"clear", "defaultdict"} & names_in(node))
-    return "optimizer_state_stale" if is_made or is_cleared else ""
+    return "optimizer_state_stale" if makes_optimizer(node) or is_cleared else ""
 
 
 def shared_ranks(edit: Edit, _: Roles) -> str:
