@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Final
 
@@ -21,62 +22,68 @@ _NAMES: Final = {
 _MOST, _SHOWN = 40, 3
 
 
-def program_changes(
-    stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]
-) -> tuple[Difference, ...]:
-    """Return the places in which the programs of two runs differ; empty if one of them has recorded no text.
+@dataclass(frozen=True, slots=True)
+class RecordedProgram:
+    """The texts that a run has recorded of its program.
+
+    Args:
+        script: The name of its script.
+        files: The texts by the name of the file; empty is the script's. Without any, nothing was recorded.
+    """
+
+    script: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+def recorded_program(store: Store, run: Run, rank: int) -> RecordedProgram:
+    """Return the texts that one rank of a run has recorded."""
+    for event in store.events(run.id, rank=rank, kind="program_text", limit=1):
+        files, script = event.data.get("files"), event.data.get("script")
+        if isinstance(files, dict):
+            texts = {"" if name == script else name: str(text) for name, text in files.items()}
+            return RecordedProgram(str(script), texts)
+    return RecordedProgram()
+
+
+def program_changes(program: RecordedProgram, other: RecordedProgram) -> tuple[Difference, ...]:
+    """Return the places in which two programs differ; empty if no text of one of them was recorded.
 
     Lines that are empty or hold a comment alone are no difference.
     """
-    (script, first), (_, second) = (
-        _texts(store, run, rank) for store, run, rank in zip(stores, runs, ranks, strict=True)
-    )
+    first, second = program.files, other.files
     if not first or not second:
         return ()
     found = [
         change
         for name in _names(first, second)
-        for change in _changes(name or script, first.get(name), second.get(name))
+        for change in _changes(name or program.script, first.get(name), second.get(name))
     ]
     return tuple(found[:_MOST])
 
 
-def changed_cause(
-    stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int], *, is_trained_alike: bool = False
-) -> str:
-    """Return the cause that the changes of the first program speak of, the second being good; empty for none.
+def changed_cause(program: RecordedProgram, good: RecordedProgram, *, is_trained_alike: bool = False) -> str:
+    """Return the cause that the changes of a program speak of, beside a good one; empty for none.
 
     Args:
         is_trained_alike: Both trained alike, to the bit, so that only the evaluation can differ.
     """
-    other, good = (_texts(store, run, rank)[1] for store, run, rank in zip(stores, runs, ranks, strict=True))
-    return (named_evaluation if is_trained_alike else named_change)(good, other)
+    return (named_evaluation if is_trained_alike else named_change)(good.files, program.files)
 
 
-def unused_generators(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int]) -> frozenset[str]:
-    """Return the generators of Python and NumPy that neither program names, nor a library that is known to use them.
+def unused_generators(*programs: RecordedProgram) -> frozenset[str]:
+    """Return the generators of Python and NumPy that no program names, nor a library that is known to use them.
 
-    Empty if one of them has recorded no text.
+    Empty if no text of one of them was recorded.
     """
-    known = [_texts(store, run, rank)[1] for store, run, rank in zip(stores, runs, ranks, strict=True)]
-    if not all(known):
+    if not all(program.files for program in programs):
         return frozenset()
-    every = "\n".join(text for texts in known for text in texts.values())
+    every = "\n".join(text for program in programs for text in program.files.values())
     return frozenset(name for name, words in _NAMES.items() if not words.search(every))
 
 
 def _names(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
     """Return the files of both, in order; those that one run alone has loaded are told as well."""
     return [*first, *(name for name in second if name not in first)]
-
-
-def _texts(store: Store, run: Run, rank: int) -> tuple[str, dict[str, str]]:
-    """Return the script's name, and the recorded texts by the name of the file; empty is the script's."""
-    for event in store.events(run.id, rank=rank, kind="program_text", limit=1):
-        files, script = event.data.get("files"), event.data.get("script")
-        if isinstance(files, dict):
-            return str(script), {"" if name == script else name: str(text) for name, text in files.items()}
-    return "", {}
 
 
 def _changes(name: str, first: str | None, second: str | None) -> Iterator[Difference]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...storage import Json, Run, StepRecord, Store, display_site
 from .noise import CERTAIN, Divergence, NoiseFloor, Rounding, distances
 from .pairing import Alignment, TensorPair, align, in_step, tensors
-from .program_changes import changed_cause, program_changes, unused_generators
+from .program_changes import changed_cause, program_changes, recorded_program, unused_generators
 from .setting_differences import GENERATOR, Difference, differences, origins
 
 __all__ = ["Comparison", "compare", "comparison_to_json", "render_comparison"]
@@ -78,9 +78,10 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
     alignment = align(structures[0], structures[1])
     walk = _Walk(alignment, Rounding(structures), _incomparable_scalars(stores, runs, ranks, alignment))
     walk.go(stores[0].replay(runs[0].id, rank=ranks[0]), stores[1].replay(runs[1].id, rank=ranks[1]))
+    program, other = (recorded_program(*one) for one in zip(stores, runs, ranks, strict=True))
     differing = (
-        *_of_used(origins(stores, runs, ranks, alignment), unused_generators(stores, runs, ranks)),
-        *program_changes(stores, runs, ranks),
+        *_of_used(origins(stores, runs, ranks, alignment), unused_generators(program, other)),
+        *program_changes(program, other),
         *differences(runs, (structures[0], structures[1]), alignment),
     )
     has_loss = [_LOSS in store.metrics(run.id, rank=rank) for store, run, rank in zip(stores, runs, ranks, strict=True)]
@@ -98,7 +99,7 @@ def compare(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
         alignment=alignment,
         differences=differing,
         apart=tuple(_apart(walk, has_loss, differing)),
-        speaks_of=changed_cause(stores, runs, ranks, is_trained_alike=walk.verdict == "identical"),
+        speaks_of=changed_cause(program, other, is_trained_alike=walk.verdict == "identical"),
     )
 
 

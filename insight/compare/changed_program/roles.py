@@ -30,6 +30,9 @@ _TEACHERS: Final = frozenset({"target", "targets", "teacher", "ema", "shadow", "
 DRAWN: Final = frozenset(
     {"batch", "batches", "sample", "sampler", "samples", "loader", "draw", "pick", "indices", "randint", "randperm"}
 )
+SCHEDULES: Final = frozenset(
+    {"sched", "scheduler", "schedulers", "schedule", "warmup", "cosine", "anneal", "annealing", "plateau"}
+)
 OPTIMIZERS: Final = re.compile(
     r"^(SGD|(Sparse|N|R|Fused)?Adam\w*|AdamW|Adamax|RMSprop|Adagrad|Adadelta|LBFGS|Lion|Muon)$"
 )

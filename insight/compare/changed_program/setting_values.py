@@ -8,12 +8,11 @@ from contextlib import suppress
 from typing import Final
 
 from .edits import Edit, called, names_in
-from .roles import OPTIMIZERS, Roles, all_words, assigned, makes_optimizer, of_teacher, words_in, words_of
+from .roles import OPTIMIZERS, SCHEDULES, Roles, all_words, assigned, makes_optimizer, of_teacher, words_in, words_of
 
 _SCHEDULED: Final = frozenset(
     {"t_max", "total_steps", "step_size", "milestones", "steps_per_epoch", "num_warmup_steps", "num_training_steps"}
 )
-_SCHEDULES: Final = frozenset({"sched", "scheduler", "schedule", "warmup", "cosine", "anneal", "annealing", "plateau"})
 _RATES: Final = frozenset({"lr", "learning"})
 _CREATED: Final = frozenset(
     {"ModuleList", "ModuleDict", "Parameter", "ParameterList", "register_parameter", "add_module"}
@@ -119,9 +118,9 @@ def schedules(edit: Edit, _: Roles) -> str:
     is_paced = bool(
         words_in(edit.line.node) & {"step", "steps", "epoch", "epochs", "warmup", "base", "progress", "cos"}
     )
-    is_rate = bool(words & _SCHEDULES) or any(name.endswith("LR") for name in names) or (is_paced and "lr" in words)
+    is_rate = bool(words & SCHEDULES) or any(name.endswith("LR") for name in names) or (is_paced and "lr" in words)
     is_default = any(isinstance(node, ast.arguments) for node in edit.path)
-    is_named = edit.line.names_around[-1:] == ("rate",) or bool(_SCHEDULES & words_of(edit.place))
+    is_named = edit.line.names_around[-1:] == ("rate",) or bool(SCHEDULES & words_of(edit.place))
     return "schedule_error" if is_known or is_named or (is_rate and not is_default) else ""
 
 

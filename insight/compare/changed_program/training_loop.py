@@ -4,9 +4,8 @@ import ast
 from typing import Final
 
 from .edits import Edit, called, names_in
-from .roles import DRAWN, Roles, all_words, assigned, makes_optimizer, of_teacher, words_in
+from .roles import DRAWN, SCHEDULES, Roles, all_words, assigned, makes_optimizer, of_teacher, words_in
 
-_SCHEDULES: Final = frozenset({"sched", "scheduler", "schedulers", "schedule", "warmup", "cosine", "plateau"})
 _OF_CALLS: Final = {
     "step": "missing_optimizer_step",
     "zero_grad": "missing_zero_grad",
@@ -57,7 +56,7 @@ def stepping(edit: Edit, roles: Roles) -> str:
     if not edit.is_whole_line or call is None:
         return ""
     if called(call) == "step" and isinstance(call.func, ast.Attribute):
-        is_schedule = bool(words_in(call.func.value) & _SCHEDULES or names_in(call.func.value) & roles.schedules)
+        is_schedule = bool(words_in(call.func.value) & SCHEDULES or names_in(call.func.value) & roles.schedules)
         if is_schedule or (call.args and edit.kind != "removed"):
             return "schedule_error"
         return "missing_optimizer_step" if edit.kind in ("removed", "moved") else ""
@@ -78,7 +77,7 @@ def conditions(edit: Edit, _: Roles) -> str:
     stepped = [words_in(one.func) for one in calls if called(one) == "step"]
     if stepped:
         is_of_ranks = bool(words_in(node.test) & {"rank", "main", "master"})
-        is_schedule = all(words & _SCHEDULES for words in stepped)
+        is_schedule = all(words & SCHEDULES for words in stepped)
         return "schedule_error" if is_schedule else "stale_weights" if is_of_ranks else "missing_optimizer_step"
     return "missing_zero_grad" if "zero_grad" in map(called, calls) else ""
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mindscope.insight.compare import compare, comparison_to_json, diagnose_against, render_comparison
-from mindscope.insight.compare.program_changes import program_changes
+from mindscope.insight.compare.program_changes import program_changes, recorded_program
 from mindscope.insight.compare.setting_differences import Difference
 from mindscope.storage import Block, Event, Layout, ModuleInfo, ParameterInfo, StepRecord, Structure, open_store
 
@@ -178,8 +178,8 @@ def test_a_file_that_one_run_alone_imports_is_a_difference():
             event = Event("program_text", 0, "", 0, {"script": "train.py", "files": files})
             writer.write([StepRecord(0, 0.0, events=(event,))])
             writer.close()
-        runs = store.find_run("run"), store.find_run("good")
-        assert program_changes((store, store), runs, (0, 0)) == (Difference("program", "model.py", "imported", None),)
+        changed, good = (recorded_program(store, store.find_run(name), 0) for name in ("run", "good"))
+        assert program_changes(changed, good) == (Difference("program", "model.py", "imported", None),)
 
 
 def test_a_small_difference_counts_where_the_program_was_changed_and_says_what():
