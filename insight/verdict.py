@@ -48,6 +48,7 @@ _OF_TEXT: Final = frozenset(
         "pretrained_values_are_trained",
         "values_fit_their_names",
         "splits_are_prepared_alike",
+        "what_is_known_and_what_is_asked_are_apart",
         "modules_of_a_list_differ",
         "arrays_keep_one_order",
         "arrays_are_flattened_in_one_order",

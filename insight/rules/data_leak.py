@@ -25,6 +25,8 @@ _TRIED = {
     "the_future_begins_at_the_next_position": "let the mask of the future begin one position earlier: triu(..., "
     "diagonal=1) is what must be hidden, tril(..., diagonal=0) what may be seen",
     "targets_are_not_the_input": "shift the targets by one: inputs tokens[:, :-1], targets tokens[:, 1:]",
+    "what_is_known_and_what_is_asked_are_apart": "split the samples first, and add copies, mirror images or the other "
+    "directions of edges to each part then; let what is to be predicted begin where what is known ends",
     "targets_are_no_input_column": "remove the target, and what is computed from it, from the inputs",
 }
 #: The claim that makes a question only: a good predictor, such as the value before, may be as near.

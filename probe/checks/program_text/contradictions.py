@@ -51,11 +51,12 @@ from .trees import trees_of
 
 SIGNS, FORMULAS = "losses_fit_their_names", "values_fit_their_names"
 FROZEN, PREPARED = "pretrained_values_are_trained", "splits_are_prepared_alike"
-SHARED = "modules_of_a_list_differ"
+SHARED, APART = "modules_of_a_list_differ", "what_is_known_and_what_is_asked_are_apart"
 _CLAIMS: Final[Mapping[str, tuple[Sort, str]]] = {
     SIGNS: ("sign", "the program's losses lower what their names call bad, and raise what they call good"),
     FROZEN: ("frozen", "embeddings that are made from pretrained values, and frozen by that, get no random ones"),
     PREPARED: ("shift", "the data of an evaluation are prepared with what was fitted to those of the training"),
+    APART: ("leak", "what a training is judged by, or is to predict, is no part of what it is given"),
     SHARED: ("shared", "the modules of a list have weights of their own each"),
     FORMULAS: ("formula", "the program computes what it names by the formula of that name"),
 }

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Mapping
 
+from .bindings import called
 from .expressions import assignments, is_name, names_in, words_in
 from .trees import walked
 
@@ -16,11 +17,15 @@ def values_of_names(tree: ast.AST) -> dict[str, list[ast.expr]]:
 
 
 def known_numbers(tree: ast.AST) -> Mapping[str, float]:
-    """Return the numbers that names are given once, as values or as defaults; a name with several has none."""
+    """Return the numbers that names are given once, as values, fields or defaults; a name with several has none."""
     found: dict[str, set[float]] = {}
     given = [(name, value) for name, value, _ in assignments(tree)]
     for node in walked(tree):
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, ast.AnnAssign) and node.value is not None and isinstance(node.target, ast.Name):
+            given.append((node.target.id, node.value))
+        elif isinstance(node, ast.Call) and called(node) == "add_argument":
+            given += _default_of(node)
+        elif isinstance(node, ast.FunctionDef):
             names = [one.arg for one in node.args.args][-len(node.args.defaults) :] if node.args.defaults else []
             given += list(zip(names, node.args.defaults, strict=False))
     for name, value in given:
@@ -30,6 +35,13 @@ def known_numbers(tree: ast.AST) -> Mapping[str, float]:
         elif not is_name(value, name):
             found.setdefault(name, set()).add(float("nan"))
     return {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
+
+
+def _default_of(call: ast.Call) -> list[tuple[str, ast.expr]]:
+    """Return the name and the default of an option, `tau` and 0.02 of `add_argument("--tau", default=0.02)`."""
+    spelled = [str(one.value) for one in call.args if isinstance(one, ast.Constant)]
+    name = max(spelled, key=len, default="").lstrip("-").replace("-", "_")
+    return [(name, one.value) for one in call.keywords if one.arg == "default" and name]
 
 
 def words_through(node: ast.expr, known: Mapping[str, ast.expr]) -> set[str]:

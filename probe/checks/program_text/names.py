@@ -20,7 +20,7 @@ _PURPOSES: Final[Mapping[Purpose, frozenset[str]]] = {
         {
             "gamma", "beta", "betas", "lambda", "lam", "alpha", "tau", "temperature", "temp", "eps", "epsilon", "clip",
             "margin", "warmup", "decay", "momentum", "dropout", "lr", "smoothing", "coef", "coeff", "discount", "sigma",
-            "scale", "scaling", "wd", "ema",
+            "scale", "scaling", "wd", "ema", "spread", "std", "stdev",
         }
     ),
 }  # fmt: skip
@@ -34,6 +34,8 @@ _COUNTS: Final = frozenset({"n", "num", "count", "counts", "steps", "updates", "
 #: Words for the parts of a transition, and how many others one has.
 _FEWEST_BESIDE: Final = 3
 _REWARDS: Final = frozenset({"r", "rew", "rews", "reward", "rewards", "rs"})
+_RETURNS: Final = frozenset({"ret", "rets", "returns", "nstep"})
+_DISCOUNTS: Final = frozenset({"disc", "discount", "discounts", "gammas"})
 _DONE_BY: Final = frozenset({"a", "act", "acts", "action", "actions", "u"})
 _SHORT_ENDS: Final = frozenset({"d", "ds", "dn", "dw", "nd", "term", "terms", "terminated", "end", "ends"})
 _ACTIONS: Final = frozenset(
@@ -57,6 +59,13 @@ def ends_transition(name: str, beside: frozenset[str]) -> bool:
     words = set[str]().union(*map(words_of, beside))
     is_transition = bool(words & _REWARDS) and bool(words & _DONE_BY) and len(beside) >= _FEWEST_BESIDE
     return is_transition and not words_of(name).isdisjoint(_SHORT_ENDS)
+
+
+def acts_in_transition(name: str, beside: frozenset[str]) -> bool:
+    """Return whether a name is that of the action of a transition, beside its reward and its end."""
+    words = set[str]().union(*map(words_of, beside))
+    is_transition = bool(words & (_REWARDS | _RETURNS)) and bool(words & (_SHORT_ENDS | _PURPOSES["end"] | _DISCOUNTS))
+    return is_transition and len(beside) >= _FEWEST_BESIDE and not words_of(name).isdisjoint(_DONE_BY)
 
 
 def is_action(name: str) -> bool:

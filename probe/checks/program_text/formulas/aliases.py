@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ..bindings import Function, called, parameters_of
-from ..expressions import blocks_in, is_name
+from ..expressions import blocks_in, is_name, name_of
+from ..known_values import values_of_names
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -16,6 +17,10 @@ _KEPT: Final = frozenset(
 )
 _CHANGED: Final = frozenset(
     {"noisy", "noised", "corrupted", "corrupt", "masked", "augmented", "aug", "perturbed", "adv", "dirty"}
+)
+_TWINS: Final = frozenset({"ref", "reference", "frozen", "teacher", "ema", "target"})
+_NETWORKS: Final = frozenset(
+    {"model", "policy", "net", "network", "actor", "critic", "student", "encoder", "q", "online"}
 )
 
 
@@ -111,5 +116,32 @@ def _reads(statement: ast.stmt, name: str) -> bool:
     return any(is_name(one, name) for one in walked(statement))
 
 
-#: Every pattern of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_changed_alias, _changed_argument)
+def _twin_is_itself(tree: ast.AST) -> Iterator[Found]:
+    """A network that stays behind the one that is trained is a copy of it, and not another name for it."""
+    given = values_of_names(tree)
+    networks = {name for name, values in given.items() if any(_is_made(one) for one in values)}
+    for name, values in given.items():
+        words = words_of(name)
+        is_twin = bool(words & _TWINS) and bool(words & _NETWORKS or len(words) == 1)
+        for value in values if is_twin and len(values) == 1 else ():
+            other = words_of(name_of(value)) if isinstance(value, ast.Name) else set()
+            if other & _NETWORKS and not other & _TWINS and name_of(value) in networks:
+                words_told = f"{name} is {name_of(value)} itself, and no copy: it changes with every step"
+                yield "formula", words_told, value.lineno
+
+
+def _is_made(node: ast.expr) -> bool:
+    """Return whether a network is made: `Policy(...)`, `nn.Sequential(...)`, `Net(...).to(device)`."""
+    while isinstance(node, ast.Call):
+        if called(node)[:1].isupper():
+            return True
+        node = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+    return False
+
+
+#: Every formula of this file.
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _changed_alias,
+    _changed_argument,
+    _twin_is_itself,
+)

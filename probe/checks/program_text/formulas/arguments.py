@@ -2,11 +2,11 @@
 
 import ast
 from collections.abc import Iterator, Mapping
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Final
 
-from ..bindings import Function, called
-from ..expressions import inner, words_in
+from ..bindings import Function, called, parameters_of
+from ..expressions import inner, name_of, words_in
 from ..known_values import values_of_names
 from ..names import words_of
 from ..trees import walked
@@ -27,6 +27,11 @@ _OPPOSITES: Final = (
     (("mask",), ("labels", "target", "targets")),
     (("reward", "rewards"), ("done", "dones", "terminated")),
 )  # fmt: skip
+#: Words of a mask, and of the mask of the others.
+_CONTRARY: Final = (
+    frozenset({"dead", "inactive", "unused", "idle"}),
+    frozenset({"fired", "alive", "active", "used", "live"}),
+)
 #: Pairs of which a function is trained the other way round where they are exchanged.
 _SIGNS: Final = 2
 #: Words of functions whose arguments are exchanged on purpose: both directions of a distance, or of a translation.
@@ -46,6 +51,18 @@ def _swapped(tree: ast.AST) -> Iterator[Found]:
         orders = {ast.dump(call) for call in calls}
         for call in calls:
             yield from _told(call, functions[called(call)], known, orders)
+
+
+def _contrary(tree: ast.AST) -> Iterator[Found]:
+    """A parameter `dead` is given what is dead, and not `fired`: a mask of the others needs `~`."""
+    functions = {node.name: node for node in walked(tree) if isinstance(node, Function)}
+    for call in (one for one in walked(tree) if isinstance(one, ast.Call) and called(one) in functions):
+        names = [one for one in parameters_of(functions[called(call)]) if one not in ("self", "cls")]
+        given = [*zip(names, call.args, strict=False), *((one.arg or "", one.value) for one in call.keywords)]
+        for name, value in given:
+            words, asked = words_of(name), words_of(name_of(value))
+            if any(words & one and asked & other and not asked & one for one, other in permutations(_CONTRARY)):
+                yield "formula", f"{ast.unparse(call)} gives {ast.unparse(value)} for {name}, its contrary", call.lineno
 
 
 def _told(call: ast.Call, function: Function, known: Mapping[str, ast.expr], orders: set[str]) -> Iterator[Found]:
@@ -110,4 +127,4 @@ def _own(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_swapped,)
+PATTERNS: Final[tuple[Pattern, ...]] = (_swapped, _contrary)

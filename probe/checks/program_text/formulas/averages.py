@@ -27,8 +27,8 @@ def _fast_copy(tree: ast.AST) -> Iterator[Found]:
     for loop in walked(tree):
         slow = _slow_parameter(loop) if isinstance(loop, ast.For) else ""
         for node in walked(loop) if slow else ():
-            taken = _share_taken(node, slow)
-            share = numbers.get(taken, 0.0) if taken else 0.0
+            taken, kept = _share_taken(node, slow), _share_kept(node, slow)
+            share = numbers.get(taken, 0.0) if taken else 1 - numbers.get(kept, 1.0)
             if _MOST_TAKEN <= share < 1.0 and isinstance(node, ast.expr | ast.Assign):
                 words = (
                     f"{ast.unparse(node)} keeps {1 - share:.3g} of {slow} and takes {share:.3g} of the other network"
@@ -155,6 +155,16 @@ def _share_taken(node: ast.AST, slow: str) -> str:
     if isinstance(node, ast.Call) and called(node) == "copy_" and _is_of(node.func, slow) and node.args:
         return _share_in(node.args[0], slow)
     return _share_in(node.value, slow) if isinstance(node, ast.Assign) else ""
+
+
+def _share_kept(node: ast.AST, slow: str) -> str:
+    """Return the name `x` of the share that stays in `slow.mul_(x).add_((1 - x) * other)`; empty for anything else."""
+    if not isinstance(node, ast.Call) or called(node) != "add_" or not _is_of(node.func, slow):
+        return ""
+    kept = next((name_of(call.args[0]) for call in calls_in(node.func, "mul_") if call.args), "")
+    given = [*(one.value for one in node.keywords if one.arg == "alpha"), *node.args]
+    rests = [_rest_of(part) for one in given for part in walked(one) if isinstance(part, ast.expr)]
+    return kept if kept in rests else ""
 
 
 def _share_in(node: ast.expr, slow: str) -> str:

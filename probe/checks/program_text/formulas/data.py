@@ -4,6 +4,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from ..bindings import called, functions_in, names_given, parameters_of
@@ -32,6 +33,7 @@ _HIGH: Final = frozenset({"hr", "high", "highres", "hq", "large"})
 _FUTURE: Final = frozenset({"future", "fut", "upcoming"})
 #: Names of places along an axis of a picture: `x`, `gy`, `cell_x`, `y0`.
 _AXIS: Final = re.compile(r"^(?:[a-z]+_)?[a-z]?(?P<axis>[xy])\d?$")
+_INVERSE: Final = ("irfft", "irfft2", "irfftn", "ifft", "ifft2", "ifftn")
 
 
 def _mirrored_sides(tree: ast.AST) -> Iterator[Found]:
@@ -269,7 +271,66 @@ def _name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-#: Every pattern of this file.
+def _target_inside_the_context(tree: ast.AST) -> Iterator[Found]:
+    """What is to be forecast begins where the past ends; what begins before is known already."""
+    for node in walked(tree):
+        parts = node.elts if isinstance(node, ast.Tuple) else []
+        for past, future in pairwise(one for one in parts if isinstance(one, ast.Subscript)):
+            known, wanted = _cut_of(past), _cut_of(future)
+            if known is None or wanted is None or ast.dump(past.value) != ast.dump(future.value):
+                continue
+            begin, end = wanted.lower, wanted.upper
+            if not isinstance(begin, ast.BinOp) or not isinstance(end, ast.BinOp) or known.upper is None:
+                continue
+            is_before = isinstance(begin.op, ast.Sub) and ast.dump(begin.left) == ast.dump(known.upper)
+            is_window = isinstance(end.op, ast.Add) and ast.dump(end.left) == ast.dump(begin)
+            if is_before and is_window:
+                words = f"{ast.unparse(future)} begins {ast.unparse(begin.right)} before the end of what is known"
+                yield "leak", words, future.lineno
+
+
+def _modes_of_another_end(tree: ast.AST) -> Iterator[Found]:
+    """Modes that were multiplied go back to the frequencies that they came from (arXiv:2010.08895, equation 5)."""
+    for function in functions_in(tree):
+        is_inverse = next(calls_in(function, *_INVERSE), None) is not None
+        for node in walked(function) if is_inverse else ():
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            if not isinstance(node, ast.Assign) or not isinstance(target, ast.Subscript):
+                continue
+            written = _ends_of(target)
+            read = [_ends_of(one) for one in walked(node.value) if isinstance(one, ast.Subscript)]
+            is_alike = any(_without_signs(one) == _without_signs(written) for one in read)
+            if written and is_alike and written not in read:
+                yield "formula", f"{ast.unparse(node)} writes to other frequencies than it reads", node.lineno
+
+
+def _ends_of(node: ast.Subscript) -> str:
+    """Return the slices of an index, where one begins or ends at a number; empty of others."""
+    has_end = any(isinstance(one, ast.Slice) and (one.lower or one.upper) for one in walked(node.slice))
+    return ast.unparse(node.slice) if has_end else ""
+
+
+def _without_signs(text: str) -> str:
+    return text.replace("-", "").replace(":", "").replace(" ", "")
+
+
+def _target_in_the_history(tree: ast.AST) -> Iterator[Found]:
+    """What comes next is asked of what came before it: `seq[:k]` for `seq[k]`, and not `seq[:k + 1]`."""
+    for node in walked(tree):
+        parts = node.elts if isinstance(node, ast.Tuple) else []
+        items = [one for one in parts if isinstance(one, ast.Subscript) and isinstance(one.slice, ast.Name)]
+        for item in items:
+            series, at = ast.unparse(item.value), ast.unparse(item.slice)
+            for other in (one for part in parts if part is not item for one in walked(part)):
+                if not isinstance(other, ast.Subscript) or ast.unparse(other.value) != series:
+                    continue
+                end = other.slice.upper if isinstance(other.slice, ast.Slice) else None
+                if end is not None and ast.unparse(end) == f"{at} + 1":
+                    words = f"{ast.unparse(other)} holds {ast.unparse(item)}, which is to be told from it"
+                    yield "leak", words, other.lineno
+
+
+#: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _mirrored_sides,
     _mirrored_boxes,
@@ -278,4 +339,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _future_of_the_past,
     _unscaled_crop,
     _repeated_rows,
+    _target_inside_the_context,
+    _modes_of_another_end,
+    _target_in_the_history,
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ..bindings import called
-from ..expressions import assignments, calls_in, inner, name_of, terms, words_in
+from ..expressions import assignments, calls_in, inner, name_of, operand, terms, words_in
 from ..known_values import values_of_names
 from ..names import words_of
 from .pattern import Found, Pattern
@@ -16,6 +16,8 @@ _POSITIVE: Final = frozenset({"pos", "positive", "positives", "ap"})
 _NEGATIVE: Final = frozenset({"neg", "negative", "negatives", "an"})
 _MARGIN: Final = frozenset({"margin", "margins"})
 _HINGES: Final = ("relu", "clamp", "clamp_min", "clip", "max", "maximum", "softplus")
+_OTHERS: Final = _NEGATIVE | {"same", "diff", "different", "valid", "mask", "other", "eye", "diag"}
+_SMALLEST: Final = ("min", "amin", "argmin")
 
 
 def _distance_as_score(tree: ast.AST) -> Iterator[Found]:
@@ -95,5 +97,24 @@ def _swapped_triplet(tree: ast.AST) -> Iterator[Found]:
                 yield "sign", f"{ast.unparse(call)} has positive and negative exchanged", call.lineno
 
 
+def _smallest_of_masked(tree: ast.AST) -> Iterator[Found]:
+    """What a mask leaves out of a minimum becomes infinite; times zero it is the smallest of all."""
+    for call in calls_in(tree, *_SMALLEST):
+        given = operand(call)
+        if not isinstance(given, ast.BinOp) or not isinstance(given.op, ast.Mult):
+            continue
+        for values, mask in ((given.left, given.right), (given.right, given.left)):
+            is_mask = bool(words_in(mask) & _OTHERS) and not words_in(mask) & _DISTANCES
+            if is_mask and words_in(values) & _DISTANCES and not words_in(values) & _OTHERS:
+                words = f"{ast.unparse(call)} finds the zeros of {ast.unparse(mask)}, which should be left out"
+                yield "formula", words, call.lineno
+                break
+
+
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_distance_as_score, _margin, _swapped_triplet)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _distance_as_score,
+    _margin,
+    _swapped_triplet,
+    _smallest_of_masked,
+)

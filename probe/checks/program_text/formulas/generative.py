@@ -10,6 +10,7 @@ from ..bindings import called, functions_in
 from ..expressions import (
     assignments,
     calls_in,
+    factors,
     inner,
     is_difference,
     name_of,
@@ -32,7 +33,9 @@ _REAL: Final = frozenset({"real", "reals", "true"})
 _HOPS: Final = 3
 #: Arguments of a norm that has its order and its axes.
 _WITH_AXIS: Final = 2
+_DIVERGENCES: Final = ("kl", "kld", "kl_div", "kl_loss", "kld_loss")
 _NAME: Final = re.compile(r"\w+")
+_ERRORS: Final = frozenset({"recon", "rec", "reconstruction", "mse", "bce", "nll"})
 
 
 def _deviation(tree: ast.AST) -> Iterator[Found]:
@@ -309,6 +312,45 @@ def _divergence(tree: ast.AST) -> Iterator[Found]:
             yield "formula", f"{ast.unparse(node)} has {ast.unparse(means[0])} where its square belongs", node.lineno
 
 
+def _target_of_fresh_noise(tree: ast.AST) -> Iterator[Found]:
+    """A network learns the noise that was mixed into its input (arXiv:2006.11239, equation 14)."""
+    for call in calls_in(tree, "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
+        for one in call.args[:2]:
+            if isinstance(one, ast.Call) and called(one) in ("randn", "randn_like"):
+                words = f"{ast.unparse(call)} compares with noise that is drawn for it alone, which nothing can know"
+                yield "formula", words, call.lineno
+
+
+def _averaged_volume(tree: ast.AST) -> Iterator[Found]:
+    """The change of volume is the sum of all log-scales (Dinh et al. 2017, arXiv:1605.08803, equation 6)."""
+    for node in walked(tree):
+        parts = node.value.elts if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) else []
+        scales = {ast.unparse(one) for call in calls_in(parts[0], "exp") if (one := operand(call))} if parts else set()
+        for other in parts[1:] if scales else ():
+            given = operand(other) if isinstance(other, ast.Call) and called(other) == "mean" else None
+            has_axis = isinstance(other, ast.Call) and (len(other.args) > 0 or bool(other.keywords))
+            if given is not None and has_axis and ast.unparse(given).lstrip("-") in scales:
+                words = f"{ast.unparse(other)} averages over the dimensions what has to be summed: the change of volume"
+                yield "formula", words, other.lineno
+
+
+def _divergence_raised(tree: ast.AST) -> Iterator[Found]:
+    """The loss of an autoencoder is its error plus the divergence of its code (arXiv:1312.6114, equation 3)."""
+    for name, value, line in assignments(tree):
+        if "loss" not in words_of(name):
+            continue
+        parts = [(factors(one), sign) for one, sign in terms(value)]
+        lowered = [one for (found, inside), sign in parts for one in found if sign * inside > 0 and _is_error(one)]
+        for (found, inside), sign in parts if lowered else ():
+            raised = [one for one in found if isinstance(one, ast.Name) and one.id.lower() in _DIVERGENCES]
+            if sign * inside < 0 and raised:
+                yield "sign", f"{name} raises {raised[0].id}: it is taken off {ast.unparse(lowered[0])}", line
+
+
+def _is_error(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and bool(words_of(node.id) & _ERRORS)
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _deviation,
@@ -320,4 +362,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _penalty_of_the_batch,
     _critic,
     _divergence,
+    _target_of_fresh_noise,
+    _averaged_volume,
+    _divergence_raised,
 )

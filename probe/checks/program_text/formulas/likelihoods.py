@@ -198,6 +198,23 @@ def _is_lowered(tree: ast.AST, name: str) -> bool:
     return False
 
 
+def _half_of_the_determinant(tree: ast.AST) -> Iterator[Found]:
+    """Half the logarithm of a determinant is sum log diag L (Rasmussen and Williams 2006, algorithm 2.1, line 7)."""
+    factors = {
+        name for name, value, _ in assignments(tree) if called(value) in ("cholesky", "cholesky_ex", "safe_cholesky")
+    }
+    for node in walked(tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+            continue
+        for half, other in ((node.left, node.right), (node.right, node.left)):
+            is_half = isinstance(half, ast.Constant) and half.value == 0.5
+            is_sum = isinstance(other, ast.Call) and called(other) == "sum" and next(calls_in(other, "log"), None)
+            diagonal = [operand(one) for one in calls_in(other, "diagonal", "diag")] if is_sum else []
+            if is_half and any(name_of(one) in factors for one in diagonal) and "2" not in ast.unparse(other):
+                words = f"{ast.unparse(node)} is a quarter of the determinant's logarithm, where half of it belongs"
+                yield "formula", words, node.lineno
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _grows_with_its_variance,
@@ -206,4 +223,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _scale_left_as_logarithm,
     _logarithm_for_the_value,
     _second_moment,
+    _half_of_the_determinant,
 )

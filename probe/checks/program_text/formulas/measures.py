@@ -21,6 +21,11 @@ _RISING_SCORES: Final = frozenset({"score", "scores", "sim", "sims", "similarity
 _SINGLE: Final = {"BCEWithLogitsLoss", "binary_cross_entropy_with_logits"}
 _COMPETING: Final = {"cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss", "kl_div", "KLDivLoss"}
 _LOG10: Final = ("log10", "log10_")
+_BITS: Final = frozenset({"bits", "bit", "bpc", "bpd", "bpb", "bpt"})
+_APART: Final = frozenset({"pairwise", "distance", "distances", "dists", "pdist"})
+_NEAREST: Final = frozenset({"argmin", "argmax"})
+_DIAGONAL: Final = frozenset({"diagonal", "diag", "eye", "identity", "inf", "self", "itself", "same", "exclude"})
+_COUNTED: Final = frozenset({"numel", "size", "shape", "len", "count", "dataset"})
 
 
 def _decibels(tree: ast.AST) -> Iterator[Found]:
@@ -156,6 +161,93 @@ def _beyond_half_the_rate(tree: ast.AST) -> Iterator[Found]:
             )
 
 
+def _bits_of_nats(tree: ast.AST) -> Iterator[Found]:
+    """Nats become bits when they are divided by log(2) (Shannon 1948, section 1)."""
+    named = [(name, value, line) for name, value, line in assignments(tree)]
+    for function in functions_in(tree):
+        returned = [one for one in walked(function) if isinstance(one, ast.Return) and one.value is not None]
+        named += [(function.name, one.value, one.lineno) for one in returned if one.value is not None]
+    for name, value, line in named:
+        node = value.args[0] if isinstance(value, ast.Call) and called(value) == "float" and value.args else value
+        if not words_of(name) & _BITS or not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+            continue
+        if any(_is_log_of_two(side) for side in (node.left, node.right)):
+            yield "formula", f"{name} is {ast.unparse(value)}: nats are divided by log(2), and not multiplied", line
+
+
+def _is_log_of_two(node: ast.expr) -> bool:
+    given = operand(node) if isinstance(node, ast.Call) and called(node) == "log" else None
+    return given is not None and ast.unparse(given) in ("2", "2.0", "torch.tensor(2.0)", "torch.tensor(2)")
+
+
+def _nearest_is_itself(tree: ast.AST) -> Iterator[Found]:
+    """The nearest of the same set is each sample itself, unless it is left out."""
+    for function in functions_in(tree):
+        if words_in(function) & _DIAGONAL or words_of(function.name) & {"self"}:
+            continue
+        known = {name: value for name, value, _ in assignments(function)}
+        for call in calls_in(function, *_NEAREST):
+            given = operand(call)
+            given = known.get(given.id, given) if isinstance(given, ast.Name) else given
+            twice = _distances_to_itself(given) if called(call) == "argmin" else _likenesses_to_itself(given)
+            if twice:
+                words = f"{ast.unparse(call)} over {ast.unparse(given or call)} finds each of {twice} itself"
+                yield "formula", words, call.lineno
+
+
+def _distances_to_itself(node: ast.expr | None) -> str:
+    """Return `x` of `cdist(x, x)` and of `pairwise_distance(x)`; empty of anything else."""
+    if isinstance(node, ast.Call) and words_of(called(node)) & _APART and len(node.args) == 1 and not node.keywords:
+        return ast.unparse(node.args[0]) if isinstance(node.func, ast.Name) else ""
+    if isinstance(node, ast.Call) and called(node) == "cdist" and len(node.args) > 1:
+        first, second = map(ast.unparse, node.args[:2])
+        return first if first == second else ""
+    return ""
+
+
+def _likenesses_to_itself(node: ast.expr | None) -> str:
+    """Return `x` of `x @ x.T`; empty of anything else."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        first, second = ast.unparse(node.left), ast.unparse(node.right)
+        return first if second in (f"{first}.T", f"{first}.t()", f"{first}.mT") else ""
+    return ""
+
+
+def _means_by_elements(tree: ast.AST) -> Iterator[Found]:
+    """A mean over all is the sum of the batches' sums over their elements, or of their means over the batches."""
+    for function in functions_in(tree):
+        added = [one for one in walked(function) if isinstance(one, ast.AugAssign) and isinstance(one.op, ast.Add)]
+        means = {name_of(one.target) for one in added if _is_mean(one.value)} - {""}
+        counts = {name_of(one.target) for one in added if _is_count(one.value)} - {""}
+        several = [one for one in added if name_of(one.target) in means and not _is_mean(one.value)]
+        for node in walked(function) if means and counts and not several else ():
+            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
+                continue
+            if name_of(node.left) in means and name_of(node.right) in counts:
+                words = f"{ast.unparse(node)} divides means of batches by the number of elements"
+                yield "formula", words, node.lineno
+
+
+def _is_mean(node: ast.expr) -> bool:
+    """Return whether a value is the mean over a batch, as a number: `(a - b).abs().mean().item()`."""
+    while isinstance(node, ast.Call) and called(node) in ("item", "float", "detach", "cpu"):
+        given = operand(node)
+        if given is None:
+            return False
+        node = given
+    return isinstance(node, ast.Call) and called(node) == "mean" and not node.args and not node.keywords
+
+
+def _is_count(node: ast.expr) -> bool:
+    """Return whether a value is the number of the elements or samples of a batch, which is more than one."""
+    text = ast.unparse(node)
+    return (
+        (isinstance(node, ast.Call) and called(node) in ("numel", "len"))
+        or text[-9:] == ".shape[0]"
+        or text[-8:] == ".size(0)"
+    )
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _decibels,
@@ -165,4 +257,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _worst_for_best,
     _competing_labels,
     _beyond_half_the_rate,
+    _bits_of_nats,
+    _nearest_is_itself,
+    _means_by_elements,
 )

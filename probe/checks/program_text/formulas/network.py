@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from ..bindings import Function, called
+from ..bindings import Function, called, functions_in
 from ..expressions import (
     DIGITS,
     assignments,
@@ -13,9 +13,11 @@ from ..expressions import (
     calls_in,
     is_name,
     name_of,
+    operand,
     words_in,
 )
 from ..names import words_of
+from ..operations import axis_of
 from ..trees import walked
 from .pattern import Found, Pattern
 
@@ -29,6 +31,8 @@ _WITHOUT_WEIGHTS: Final = (
     "Hard", "Dropout", "AlphaDropout", "Identity", "Flatten", "Unflatten", "MaxPool", "AvgPool", "Adaptive", "Upsample",
     "PixelShuffle", "DropPath", "Swish", "Activation",
 )  # fmt: skip
+#: Words of weights that attention gives.
+_WEIGHTS: Final = frozenset({"att", "attn", "attention", "alpha", "a", "weights"})
 #: Functions whose values are drawn.
 _RANDOM: Final = (
     "randn", "rand", "normal", "normal_", "uniform", "uniform_", "randn_like", "rand_like", "xavier_uniform_",
@@ -221,6 +225,76 @@ def _additive_scores(tree: ast.AST) -> Iterator[Found]:
                 yield "formula", words, call.lineno
 
 
+def _zero_for_no_attention(tree: ast.AST) -> Iterator[Found]:
+    """A score of zero is weighed by exp(0) = 1: what is left out of a softmax gets minus infinity (eq. 1)."""
+    for block in blocks_in(tree):
+        for first, second in pairwise(block):
+            name, value = _kept(first)
+            soft = [operand(one) for one in calls_in(second, "softmax")]
+            if name and any(one is not None and is_name(one, name) for one in soft) and _fills_with_zero(value):
+                words = f"{ast.unparse(first)} leaves exp(0) = 1 for what the softmax should leave out"
+                yield "formula", words, first.lineno
+    for call in calls_in(tree, "softmax"):
+        given = operand(call)
+        if _fills_with_zero(given):
+            yield "formula", f"{ast.unparse(call)} gives exp(0) = 1 to what it should leave out", call.lineno
+
+
+def _kept(node: ast.stmt) -> tuple[str, ast.expr | None]:
+    """Return name and value of `name = value`."""
+    is_plain = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    return (name_of(node.targets[0]), node.value) if is_plain and isinstance(node, ast.Assign) else ("", None)
+
+
+def _fills_with_zero(node: ast.AST | None) -> bool:
+    """Return whether scores are filled with zero: `scores.masked_fill(mask, 0.0)`."""
+    given = (
+        node.args[1] if isinstance(node, ast.Call) and called(node) == "masked_fill" and len(node.args) > 1 else None
+    )
+    return isinstance(given, ast.Constant) and given.value == 0
+
+
+def _weights_over_another_axis(tree: ast.AST) -> Iterator[Found]:
+    """The weights of a sum add up to one along the axis that is summed (Bahdanau et al. 2015, equation 6)."""
+    for function in functions_in(tree):
+        given: dict[str, list[ast.expr]] = {}
+        for name, value, _ in assignments(function):
+            given.setdefault(name, []).append(_dropped(value))
+        weights = {name: axis_of(one) for name, (one, *more) in given.items() if called(one) == "softmax" and not more
+                   if isinstance(one, ast.Call) and words_of(name) & _WEIGHTS}  # fmt: skip
+        for node in walked(function) if weights else ():
+            for name, axis, kept in _summed(node):
+                if weights.get(name, "") and _is_kept(weights[name], axis, kept):
+                    words = f"{ast.unparse(node)} sums with weights of a softmax along another axis, {weights[name]}"
+                    yield "formula", words, getattr(node, "lineno", 0)
+
+
+def _dropped(node: ast.expr) -> ast.expr:
+    """Return the softmax of `dropout(softmax(x))`."""
+    is_drop = isinstance(node, ast.Call) and "drop" in called(node) and bool(node.args)
+    return node.args[0] if is_drop and isinstance(node, ast.Call) else node
+
+
+def _summed(node: ast.AST) -> Iterator[tuple[str, str, str]]:
+    """Yield the name of a factor, its axes, and those of them that the product keeps, `ij` and `i` of `a @ b`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        yield name_of(node.left), "ij", "i"
+    elif isinstance(node, ast.Call) and called(node) == "einsum" and isinstance(node.args[0], ast.Constant):
+        factors, _, kept = str(node.args[0].value).replace(" ", "").partition("->")
+        for one, axes in zip(node.args[1:], factors.split(","), strict=False):
+            if kept.isalpha() and axes.isalpha():
+                yield name_of(one), axes, kept
+
+
+def _is_kept(axis: str, axes: str, kept: str) -> bool:
+    """Return whether an axis, a number from either end, is still there in a product of which others are summed."""
+    number = int(axis) if axis.lstrip("-").isdigit() else None
+    is_matrix = axes == "ij" and kept == "i"
+    if number is None or (is_matrix and number not in (-2, 0)) or not -len(axes) <= number < len(axes):
+        return False
+    return axes[number] in kept and any(one not in kept for one in axes)
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _attention_scale,
@@ -231,4 +305,6 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _twin_call,
     _inverse_by_name,
     _additive_scores,
+    _zero_for_no_attention,
+    _weights_over_another_axis,
 )

@@ -22,6 +22,10 @@ _FUTURES: Final = frozenset({"y", "target", "targets", "future", "futures", "lab
 _ENDS: Final = frozenset({"eos", "eot"})
 #: Words of what brings rows back into the order that they had.
 _BACK: Final = frozenset({"inverse", "unsort", "unsorted", "restore", "argsort", "inv", "original"})
+_PADS: Final = frozenset({"pad", "padding"})
+_INPUT_ROWS: Final = frozenset({"x", "xs", "src", "source", "inputs", "input", "tokens", "ids", "images", "features"})
+_TARGET_ROWS: Final = frozenset({"y", "ys", "trg", "tgt", "target", "targets", "label", "labels", "out", "outputs"})
+_ORDERING: Final = ("argsort", "sort", "randperm", "permutation", "sorted", "lexsort")
 
 
 def _sorted_apart(tree: ast.AST) -> Iterator[Found]:
@@ -151,6 +155,55 @@ def _scaled_by_the_future(tree: ast.AST) -> Iterator[Found]:
                 yield "formula", words, node.lineno
 
 
+def _end_is_padding(tree: ast.AST) -> Iterator[Found]:
+    """The end of a sequence needs a number of its own where padding is left out of the loss."""
+    numbers: dict[str, tuple[object, int]] = {}
+    for name, value, line in assignments(tree):
+        if isinstance(value, ast.Constant) and type(value.value) is int and name not in numbers:
+            numbers[name] = value.value, line
+    ignored = {
+        name_of(one.value)
+        for call in walked(tree)
+        if isinstance(call, ast.Call)
+        for one in call.keywords
+        if one.arg == "ignore_index"
+    }
+    for name in (one for one in ignored if words_of(one) & _PADS and one in numbers):
+        for other, (number, line) in numbers.items():
+            if words_of(other) & _ENDS and number == numbers[name][0]:
+                words = f"{other} is {number} as {name} is, which the loss ignores: nothing learns when to stop"
+                yield "formula", words, line
+
+
+def _ordered_apart(tree: ast.AST) -> Iterator[Found]:
+    """Inputs that are put into another order take their targets with them."""
+    for function in functions_in(tree):
+        orders = {name for name, value, _ in assignments(function) if called(_whole(value)) in _ORDERING}
+        orders |= set(_orders(function))
+        for node in (one for one in walked(function) if isinstance(one, ast.Return) and orders):
+            parts = node.value.elts if isinstance(node.value, ast.Tuple) else []
+            turned = [one for one in parts if isinstance(one, ast.Subscript) and name_of(one.slice) in orders]
+            inputs = [one for one in turned if words_of(name_of(one.value)) & _INPUT_ROWS]
+            left = [one.id for one in parts if isinstance(one, ast.Name) and words_of(one.id) & _TARGET_ROWS]
+            is_told = any(name_of(one) in orders for one in parts)
+            if inputs and left and not is_told and not _is_taken_by(function, left[0], orders):
+                words = f"{ast.unparse(node)} puts {ast.unparse(inputs[0].value)} into another order than {left[0]}"
+                yield "formula", words, node.lineno
+
+
+def _whole(value: ast.expr) -> ast.expr:
+    """Return the call of `call(...)[0]` and of `call(...).indices`."""
+    while isinstance(value, ast.Subscript | ast.Attribute):
+        value = value.value
+    return value
+
+
+def _is_taken_by(function: Function, name: str, orders: set[str]) -> bool:
+    """Return whether a name is given anything that an order has a part in."""
+    given = [value for one, value, _ in assignments(function) if one == name]
+    return any(orders & {name_of(one) for one in walked(value)} for value in given)
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _sorted_apart,
@@ -159,4 +212,6 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _ignored_end,
     _edges_in_reverse,
     _scaled_by_the_future,
+    _end_is_padding,
+    _ordered_apart,
 )

@@ -4,8 +4,9 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import called
-from ..expressions import blocks_in, words_in
+from ..bindings import called, functions_in
+from ..expressions import assignments, blocks_in, names_in, words_in
+from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
 
@@ -15,6 +16,9 @@ _HARMLESS: Final = frozenset({"item", "print", "append", "update", "zero_grad", 
 _BESIDE: Final = frozenset(
     {"sched", "scheduler", "schedule", "lr", "warmup", "scaler", "ema", "pbar", "bar", "progress", "profiler", "prof"}
 )
+_LIMITS: Final = frozenset({"clip", "bound", "max", "limit", "threshold"})
+_NORMS: Final = frozenset({"norm", "norms"})
+_AT_MOST: Final = frozenset({"min", "minimum", "clamp", "clamp_", "clip", "clamp_max", "where", "amin"})
 
 
 def _cleared(tree: ast.AST) -> Iterator[Found]:
@@ -99,5 +103,26 @@ def _owner(call: ast.Call) -> str:
     return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
+def _clipped_without_limit(tree: ast.AST) -> Iterator[Found]:
+    """Clipping by a norm multiplies by min(1, bound / norm) (Pascanu et al. 2013, arXiv:1211.5063, algorithm 1)."""
+    for function in functions_in(tree):
+        asked = {called(one) for one in walked(function) if isinstance(one, ast.Call)}
+        has_branch = any(isinstance(one, ast.If | ast.IfExp | ast.Compare) for one in walked(function))
+        if not words_of(function.name) & {"clip", "clipped", "clipping"} or asked & _AT_MOST or has_branch:
+            continue
+        for name, value, line in assignments(function):
+            is_ratio = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div)
+            if not is_ratio or not isinstance(value, ast.BinOp):
+                continue
+            is_limit = bool(words_in(value.left) & _LIMITS) and not names_in(value.left) & names_in(value.right)
+            if is_limit and words_in(value.right) & _NORMS:
+                words = f"{name} = {ast.unparse(value)} is more than 1 where the norm is small: it blows up, not clips"
+                yield "formula", words, line
+
+
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_cleared, _unclipped)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _cleared,
+    _unclipped,
+    _clipped_without_limit,
+)

@@ -39,8 +39,16 @@ _DEVIATIONS: Final = frozenset({"std", "sigma", "scale", "stddev", "var"})
 _RISING: Final = frozenset({"exp", "softplus", "elu", "sqrt"})
 _LOG_DEVIATIONS: Final = frozenset({"logstd", "logsigma", "logscale", "logvar"})
 _LIKELIHOODS: Final = frozenset({"logp", "logprob", "logprobs", "logpi", "lp", "prob", "probs"})
+_POLICIES: Final = frozenset({"pg", "policy", "actor", "pi"})
 _REFERENCES: Final = frozenset({"ref", "reference"})
 _RUNNING: Final = frozenset({"trace", "traces", "eligibility", "rms", "normalizer"})
+_VALUES: Final = frozenset({"v", "vf", "value", "values", "critic"})
+_DIVERGENCES: Final = ("kl", "kls", "kld", "kl_div")
+_SURROGATES: Final = frozenset({"surr", "surr1", "ratio", "unclipped"})
+_JUDGED: Final = frozenset(
+    {"critic", "critic1", "critic2", "q", "q1", "q2", "qf", "qf1", "qf2", "qvalue", "qvalues", "qs"}
+)
+_ACTORS: Final = frozenset({"actor", "policy", "pi"})
 
 
 def _ratio(tree: ast.AST) -> Iterator[Found]:
@@ -63,7 +71,7 @@ def _surrogate(tree: ast.AST) -> Iterator[Found]:
     for name, value, line in assignments(tree):
         for term, sign in terms(value):
             is_larger = isinstance(term, ast.Call) and next(calls_in(term, "max", "maximum"), None) is term
-            if sign < 0 and is_larger and words_through(term, known) & {"surr", "surr1", "ratio", "unclipped"}:
+            if sign < 0 and is_larger and words_through(term, known) & _SURROGATES:
                 yield "formula", f"{name} raises the larger surrogate: {ast.unparse(term)}", line
 
 
@@ -313,6 +321,54 @@ def _asks_reference(value: ast.expr) -> bool:
     return asked and not any(one & {"policy", "actor", "model", "net"} and not one & _REFERENCES for one in words)
 
 
+def _value_loss_subtracted(tree: ast.AST) -> Iterator[Found]:
+    """The loss of the values is added to that of the policy (arXiv:1707.06347, equation 9, which is to be raised)."""
+    for name, value, line in assignments(tree):
+        if words_of(name) not in ({"loss"}, {"total", "loss"}):
+            continue
+        parts = list(terms(value))
+        policy = [sign for one, sign in parts if "loss" in words_in(one) and words_in(one) & _POLICIES]
+        for term, sign in parts:
+            chosen = [one for one in factors(term)[0] if "loss" in words_in(one) and words_in(one) & _VALUES]
+            if sign * factors(term)[1] < 0 and chosen and policy == [1]:
+                yield "sign", f"{name} raises {ast.unparse(chosen[0])}: it is taken off the loss of the policy", line
+
+
+def _paid_for_divergence(tree: ast.AST) -> Iterator[Found]:
+    """A policy pays for leaving the reference: r - beta KL (Ziegler et al. 2019, arXiv:1909.08593, equation 2)."""
+    for name, value, line in assignments(tree):
+        if not words_of(name) & {"reward", "rewards"} or words_of(name) & {"loss"}:
+            continue
+        for term, sign in terms(value):
+            parts, inside = factors(term)
+            for part in (inner(one) for one in parts if len(parts) > 1):
+                is_kl = isinstance(part, ast.Name) and part.id in _DIVERGENCES
+                is_gap = isinstance(part, ast.BinOp) and is_difference(part) and _leaves_the_reference(part)
+                if sign * inside > 0 and (is_kl or is_gap):
+                    yield "sign", f"{name} pays for leaving the reference: {ast.unparse(term)} without a minus", line
+
+
+def _leaves_the_reference(gap: ast.BinOp) -> bool:
+    """Return whether a difference is a log-probability less that of the reference."""
+    left, right = words_in(gap.left), words_in(gap.right)
+    return bool(left & _LOG) and bool(right & _LOG) and bool(right & _REFERENCES) and not left & _REFERENCES
+
+
+def _actor_lowers_values(tree: ast.AST) -> Iterator[Found]:
+    """An actor raises the critic's value of what it does (Silver et al. 2014, equation 9; arXiv:1801.01290, eq. 12)."""
+    known = {name: value for name, value, _ in assignments(tree)}
+    for name, value, line in assignments(tree):
+        if not {"loss"} < words_of(name) or not words_of(name) & _ACTORS or _is_used_negated(tree, name):
+            continue
+        for term, sign in terms(value):
+            made = known.get(term.id) if isinstance(term, ast.Name) else None
+            has_minus = made is not None and find(made, lambda one: isinstance(one, ast.USub | ast.Sub))
+            words = words_in(term)
+            is_value = isinstance(term, ast.Name | ast.Call) and bool(words & _JUDGED)
+            if sign > 0 and is_value and not has_minus and not words & (_COSTS | {"target", "loss", "cost", "mse"}):
+                yield "sign", f"{name} lowers {ast.unparse(term)}, the value of what the actor does", line
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _ratio,
@@ -327,4 +383,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _other_action,
     _squashed,
     _old_of_the_reference,
+    _value_loss_subtracted,
+    _paid_for_divergence,
+    _actor_lowers_values,
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from ..bindings import functions_in
+from ..bindings import called, functions_in, parameters_of
 from ..expressions import assignments, blocks_in, calls_in, name_of, names_in, operand, words_in
 from ..known_values import values_of_names
 from ..names import words_of
@@ -14,6 +14,9 @@ from .pattern import Found, Pattern
 
 _BASES: Final = ("10000", "10000.0", "10000.")
 _ROTATES: Final = frozenset({"rope", "rotary", "rotate", "rot"})
+_CACHES: Final = frozenset({"cache", "caches", "past", "kv", "kvs"})
+_POSITIONS: Final = frozenset({"pos", "position", "positions", "wpe", "positional"})
+_EARLIER: Final = frozenset({"offset", "start", "begin", "length", "seen", "pasts", "shift"})
 
 
 def _rising_frequencies(tree: ast.AST) -> Iterator[Found]:
@@ -119,5 +122,31 @@ def _given_together(function: ast.AST) -> Iterator[set[str]]:
             yield {name_of(one) for one in node.targets[0].elts}
 
 
+def _positions_from_zero(tree: ast.AST) -> Iterator[Found]:
+    """New tokens come behind those that a cache holds, so their positions are counted on from its length."""
+    for function in functions_in(tree):
+        caches = [name for name in parameters_of(function) if words_of(name) & _CACHES]
+        if not caches or words_in(function) & _EARLIER or set(parameters_of(function)) & {"pos", "positions", "t0"}:
+            continue
+        for call in (one for one in walked(function) if isinstance(one, ast.Call) and called(one) != "arange"):
+            if not words_of(called(call)) & _POSITIONS:
+                continue
+            for counted in (each for one in call.args for each in calls_in(one, "arange")):
+                if len(counted.args) == 1 and not words_in(counted) & _CACHES and not _is_moved(call, counted):
+                    words = f"{ast.unparse(call)} counts from 0 again for what comes behind {caches[0]}"
+                    yield "formula", words, call.lineno
+
+
+def _is_moved(call: ast.Call, counted: ast.Call) -> bool:
+    """Return whether something is added to what was counted."""
+    sums = [one for one in walked(call) if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add)]
+    return any(counted in walked(one) for one in sums)
+
+
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_rising_frequencies, _written_twice, _one_rotated)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _rising_frequencies,
+    _written_twice,
+    _one_rotated,
+    _positions_from_zero,
+)

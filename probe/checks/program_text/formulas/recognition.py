@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import called
-from ..expressions import assignments, calls_in
+from ..expressions import assignments, calls_in, words_in
 from ..trees import walked
 from .pattern import Found, Pattern
 
@@ -50,5 +50,22 @@ def _is_known(text: str) -> bool:
     return text.lstrip("-").isdigit()
 
 
+def _blanks_left_out_first(tree: ast.AST) -> Iterator[Found]:
+    """Repeats are merged first, and blanks left out of what is left (Graves et al. 2006, section 3.1).
+
+    A blank between two equal labels is what keeps them two.
+    """
+    for call in calls_in(tree, "unique_consecutive", "groupby"):
+        given = call.args[0] if call.args else None
+        parts = walked(given) if given is not None else []
+        tests = [one for one in parts if isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.NotEq)]
+        if any("blank" in words_in(one) for one in tests):
+            words = f"{ast.unparse(call)} merges repeats that a blank kept apart: it leaves the blanks out too early"
+            yield "formula", words, call.lineno
+
+
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_blank,)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _blank,
+    _blanks_left_out_first,
+)

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
+from ..bindings import called
 from ..expressions import assignments, calls_in, factors, find, inner, name_of, words_in
 from ..names import words_of
 from ..operations import squared
@@ -13,6 +14,8 @@ from .pattern import Found, Pattern
 _CHANCES: Final = frozenset({"prob", "probs", "p", "ps", "probabilities", "priority", "priorities", "prios"})
 _DISCOUNTS: Final = frozenset({"gamma", "discount"})
 _NEXT: Final = frozenset({"target", "tgt", "next"})
+_RETURNS: Final = frozenset({"ret", "rets", "returns", "adv", "advs", "advantage", "advantages", "gae"})
+_INTEGERS: Final = frozenset({"int", "int64", "int32", "long", "int16", "int8", "uint8"})
 
 
 def _weight_of_the_likely(tree: ast.AST) -> Iterator[Found]:
@@ -98,5 +101,20 @@ def _smaller_error(tree: ast.AST) -> Iterator[Found]:
             )
 
 
+def _returns_in_integers(tree: ast.AST) -> Iterator[Found]:
+    """Discounted sums are no whole numbers: an array of integers cuts off what comes behind the point."""
+    for name, value, line in assignments(tree):
+        if not isinstance(value, ast.Call) or not words_of(name) & _RETURNS or called(value) not in ("zeros", "empty"):
+            continue
+        kinds = [*value.args[1:], *(one.value for one in value.keywords if one.arg == "dtype")]
+        if any(name_of(one) in _INTEGERS for one in kinds) and words_in(tree) & _DISCOUNTS:
+            yield "formula", f"{name} = {ast.unparse(value)} cuts discounted returns off to whole numbers", line
+
+
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_weight_of_the_likely, _undiscounted_steps, _smaller_error)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _weight_of_the_likely,
+    _undiscounted_steps,
+    _smaller_error,
+    _returns_in_integers,
+)

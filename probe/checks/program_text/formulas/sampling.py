@@ -27,6 +27,7 @@ _UNCONDITIONAL: Final = frozenset({"uncond", "unconditional", "uncondition", "nu
 _SAMPLERS: Final = frozenset({"sample", "sampler", "ddim", "ddpm", "generate", "denoise"})
 _LEVELS: Final = frozenset({"alpha", "alphas", "beta", "betas", "abar", "acp", "alphabar", "bar", "ab", "sigmas"})
 _NOISE: Final = ("randn", "randn_like", "normal", "standard_normal")
+_POSTERIORS: Final = frozenset({"post", "posterior", "qz", "qzx", "encoded"})
 
 
 def _guidance(tree: ast.AST) -> Iterator[Found]:
@@ -275,6 +276,21 @@ def _is_stride(value: ast.expr) -> bool:
     return any(len(call.args) == 3 and ast.unparse(call.args[2]) not in ("1", "-1") for call in calls)
 
 
+def _drawn_without_gradient(tree: ast.AST) -> Iterator[Found]:
+    """A code is drawn as mean + deviation * noise, so that its encoder gets gradients: `rsample` (arXiv:1312.6114).
+
+    Told where a divergence is computed, so that something is learned of the distribution, and no draw has gradients.
+    """
+    asked = {called(one) for one in walked(tree) if isinstance(one, ast.Call)}
+    if "kl_divergence" not in asked or asked & {"rsample", "log_prob", "randn_like", "straight_through"}:
+        return
+    for name, value, line in assignments(tree):
+        owner = value.func.value if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) else None
+        if called(value) == "sample" and words_of(name_of(owner)) & _POSTERIORS:
+            words = f"{name} = {ast.unparse(value)} passes no gradient to what made {ast.unparse(owner or value)}"
+            yield "formula", words, line
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _guidance,
@@ -284,4 +300,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _two_levels,
     _reversed_velocity,
     _step_before_in_strides,
+    _drawn_without_gradient,
 )

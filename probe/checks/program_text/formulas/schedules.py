@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import called
-from ..expressions import calls_in, operand, words_in
+from ..expressions import calls_in, is_difference, operand, words_in
 from ..trees import walked
 from .pattern import Found, Pattern
 
 _STEPS: Final = frozenset({"step", "steps", "it", "iter", "iteration", "epoch", "i", "t"})
 _ENDS: Final = frozenset({"total", "max", "num", "n", "end", "final", "epochs"})
+_WARMUP: Final = frozenset({"warmup", "warm", "warming"})
 
 
 def _inverted_warmup(tree: ast.AST) -> Iterator[Found]:
@@ -48,5 +49,30 @@ def _exchanged_betas(tree: ast.AST) -> Iterator[Found]:
             yield "formula", words, call.lineno
 
 
+def _share_of_the_warmup(tree: ast.AST) -> Iterator[Found]:
+    """Behind a warm-up, progress is a share of the steps that are left: (step - warm-up) / (all - warm-up)."""
+    for node in walked(tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or not is_difference(node.left):
+            continue
+        gone = node.left.right if isinstance(node.left, ast.BinOp) else node.left
+        divisors = [node.right, *_at_least(node.right)]
+        is_warmup = isinstance(gone, ast.Name | ast.Attribute) and words_in(gone) & _WARMUP
+        if is_warmup and any(ast.dump(one) == ast.dump(gone) for one in divisors):
+            words = f"{ast.unparse(node)} is a share of the warm-up, and passes 1 long before the training ends"
+            yield "formula", words, node.lineno
+
+
+def _at_least(node: ast.expr) -> list[ast.expr]:
+    """Return `x` of `max(1, x)`; nothing of anything else."""
+    given = node.args if isinstance(node, ast.Call) and called(node) in ("max", "float") else []
+    others = [one for one in given if not isinstance(one, ast.Constant)]
+    return others if len(others) == 1 else []
+
+
 #: Every formula of this file.
-PATTERNS: Final[tuple[Pattern, ...]] = (_inverted_warmup, _inverted_cosine, _exchanged_betas)
+PATTERNS: Final[tuple[Pattern, ...]] = (
+    _inverted_warmup,
+    _inverted_cosine,
+    _exchanged_betas,
+    _share_of_the_warmup,
+)

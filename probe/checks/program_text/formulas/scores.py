@@ -104,10 +104,24 @@ def _softmax_over_others(tree: ast.AST) -> Iterator[Found]:
             yield "formula", words, call.lineno
 
 
+def _correction_added(tree: ast.AST) -> Iterator[Found]:
+    """Sampled scores lose the logarithm of their chance to be sampled (Bengio and Senecal 2008; Yi et al. 2019)."""
+    for node in walked(tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+            continue
+        for scores, added in ((node.left, node.right), (node.right, node.left)):
+            base = added.value if isinstance(added, ast.Subscript) else added
+            is_chance = name_of(base).lower() in ("log_q", "logq", "log_sampling_prob", "log_sample_prob")
+            if is_chance and not find(scores, lambda one: "kl" in words_of(name_of(one))):
+                words = f"{ast.unparse(node)} adds the logarithm of the chance to be sampled, which is to be taken off"
+                yield "formula", words, node.lineno
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _multiplied_temperature,
     _similarities_of_any_length,
     _zero_times_infinity,
     _softmax_over_others,
+    _correction_added,
 )

@@ -1,11 +1,11 @@
 """What is fitted to the data of a training is given to the other data as it is, and not fitted to them anew."""
 
 import ast
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final
 
 from ..bindings import Function, called, names_given, parameters_of
-from ..expressions import assignments, calls_in, name_of, words_in
+from ..expressions import assignments, blocks_in, calls_in, is_name, name_of, names_in, words_in
 from ..known_values import values_of_names
 from ..names import EVALUATION, TRAINING, words_of
 from ..trees import walked
@@ -40,6 +40,10 @@ _PASSES: Final = frozenset({"adj", "adjacency", "normalize", "normalise", "norma
 _SETS: Final = frozenset({"loader", "set", "ds", "dl", "dataset", "data", "x", "inputs", "iter", "split"})
 _TESTS: Final = frozenset({"test", "tst", "te"})
 _USES: Final = frozenset({"transform", "encode", "apply", "call", "convert", "prepare"})
+_CUTS: Final = ("randperm", "permutation", "train_test_split", "random_split")
+_SCALERS: Final = frozenset({"scaler", "standardizer", "standardiser", "normalizer", "normaliser", "sc", "norm"})
+_LIBRARIES: Final = frozenset({"torch", "np", "numpy"})
+_JOINS: Final = ("cat", "concat", "concatenate", "vstack")
 
 
 def _fitted_anew(tree: ast.AST) -> Iterator[Found]:
@@ -242,7 +246,7 @@ def _edges_of_the_test(tree: ast.AST) -> Iterator[Found]:
         for call, names in zip(calls, given, strict=True):
             if whole in names:
                 words = f"{ast.unparse(call)} passes messages along {whole}, with the links that are to be predicted"
-                yield "shift", words, call.lineno
+                yield "leak", words, call.lineno
 
 
 def _whole_of(name: str, known: Mapping[str, list[ast.expr]]) -> str:
@@ -289,7 +293,59 @@ def _prepared_in_part(tree: ast.AST) -> Iterator[Found]:
                 yield "shift", words, line
 
 
-#: Every pattern of this file.
+def _fitted_where_it_is_used(tree: ast.AST) -> Iterator[Found]:
+    """What an evaluation is given was fitted to the training data: fitted there, it wipes out how the data differ."""
+    for function in (one for one in walked(tree) if isinstance(one, Function)):
+        asked = {called(one) for one in walked(function) if isinstance(one, ast.Call)}
+        is_evaluation = "backward" not in asked and ("eval" in asked or bool(words_of(function.name) & EVALUATION))
+        given = set(parameters_of(function)) if is_evaluation else set()
+        for call in calls_in(function, "fit_transform", "fit") if given else ():
+            owner = _owner(call)
+            others = [one for one in calls_in(tree, "fit_transform", "fit") if _owner(one) == owner and one is not call]
+            if owner in given and others and words_of(owner) & _SCALERS:
+                words = f"{ast.unparse(call)} fits {owner} anew in {function.name}, where nothing is trained"
+                yield "shift", words, call.lineno
+
+
+def _doubled_before_the_split(tree: ast.AST) -> Iterator[Found]:
+    """Copies of one sample belong to one split (Kaufman et al. 2012, "Leakage in data mining", section 3).
+
+    Doubled first and split then, most of the test is in the training: both directions of an edge, mirrored pictures.
+    """
+    for block in blocks_in(tree):
+        for at, statement in enumerate(block):
+            name = _joined_with_itself(statement)
+            cut = _cut_behind(name, block[at + 1 :]) if name else ""
+            if cut:
+                words = f"{ast.unparse(statement)} doubles what {cut} splits: both parts get copies of the same"
+                yield "leak", words, statement.lineno
+
+
+def _cut_behind(name: str, block: Sequence[ast.stmt]) -> str:
+    """Return the call by which a block splits what has this name; empty where it is given another value before."""
+    for statement in block:
+        for call in calls_in(statement, *_CUTS):
+            if any(is_name(one, name) for one in walked(call)):
+                return ast.unparse(call)
+        if any(one == name for one, _ in names_given([statement])):
+            break
+    return ""
+
+
+def _joined_with_itself(statement: ast.stmt) -> str:
+    """Return the name that is given its own rows twice, `e = cat([e, e.flip(1)])`; empty of anything else."""
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    if not isinstance(value, ast.Call) or called(value) not in _JOINS or not value.args:
+        return ""
+    name = name_of(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
+    parts = value.args[0].elts if isinstance(value.args[0], ast.List | ast.Tuple) else []
+    axis = next((ast.unparse(one.value) for one in value.keywords if one.arg in ("dim", "axis")), "")
+    axis = axis or (ast.unparse(value.args[1]) if len(value.args) > 1 else "0")
+    is_own = all(names_in(one) - _LIBRARIES == {name} for one in parts)
+    return name if axis == "0" and len(parts) > 1 and is_own else ""
+
+
+#: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _fitted_anew,
     _numbered_anew,
@@ -300,4 +356,6 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _edges_of_the_test,
     _named_for_another_split,
     _prepared_in_part,
+    _fitted_where_it_is_used,
+    _doubled_before_the_split,
 )
