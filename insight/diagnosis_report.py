@@ -229,7 +229,7 @@ def account_lines(account: Account, finding: Finding, diagnosis: Diagnosis) -> I
         ("the same on ranks", _some(map(str, account.ranks))),
         ("the batch", account.batch),
         ("modules changed", account.change),
-        ("what followed", "; ".join(words for _, words in _grouped(account.follows) if finding.cause != UNKNOWN)),
+        *_beside(finding, account),
     )
     yield from ((name, words) for name, words in beside if words)
     yield "how sure", _certainty(account, finding)
@@ -240,7 +240,7 @@ def account_lines(account: Account, finding: Finding, diagnosis: Diagnosis) -> I
     if finding.cause == UNKNOWN:
         yield from _standing(finding, diagnosis)
     elif account.ruled_out:
-        yield "ruled out", _some(account.ruled_out)
+        yield "no sign of", _some(account.ruled_out)
     if account.not_checked and finding.cause != UNKNOWN:
         yield "not checked", _some(account.not_checked)
     if account.query:
@@ -301,6 +301,16 @@ def sections(diagnosis: Diagnosis) -> Iterator[tuple[str, list[str]]]:
         yield "good to know", [words for _, words in _grouped(notices)]
     if diagnosis.reasons:
         yield "rules that could not run", _unable(diagnosis.reasons)
+
+
+def _beside(finding: Finding, account: Account) -> Iterator[tuple[str, str]]:
+    """Yield what is folded under a root cause: what began before it, which cannot follow from it, and what followed."""
+    if finding.cause == UNKNOWN:
+        return
+    later = [other for other in account.follows if other.first_step >= finding.first_step]
+    earlier = [other for other in account.follows if other.first_step < finding.first_step]
+    yield "what came before", "; ".join(words for _, words in _grouped(earlier))
+    yield "what followed", "; ".join(words for _, words in _grouped(later))
 
 
 def _grouped(findings: Iterable[Finding], *, explained: bool = False) -> Iterator[tuple[str, str]]:

@@ -45,9 +45,9 @@ def standing_of(
     possible = {*possible_causes(UNKNOWN)} - {other.cause for other in findings}
     ruled_out = [name for name in rules_run if name in RULES and RULES[name].cause in possible]
     if ruled_out:
-        yield "ruled out, by the rule of that name", "; ".join(_by_place(ruled_out))
+        yield "no sign of, by the rule of that name", "; ".join(_by_place(ruled_out))
     else:
-        yield "ruled out", "nothing: too little was recorded for any rule"
+        yield "no sign of", "nothing was looked for: too little was recorded for any rule"
     missing = [name for name in not_run if name in RULES and RULES[name].cause in possible]
     if missing:
         yield "not checked", ", ".join(sorted(missing))

@@ -43,10 +43,11 @@ def read_note(path: Path) -> str:
 
 
 def _place(lines: Iterable[str]) -> str:
-    """Return the innermost frame of the script in the first stack that has one, or the innermost one."""
+    """Return the innermost frame of the script in the first stack that has one, or the innermost that is not ours."""
     found = [(match["file"], match["line"], match["function"]) for line in lines if (match := _FRAME.match(line))]
-    own = [frame for frame in found if not (frame[0].startswith((*OUR_FILES, "<")) or is_library(frame[0]))]
-    for file, line, _ in own or found:
+    others = [frame for frame in found if not frame[0].startswith((*OUR_FILES, "<"))]
+    own = [frame for frame in others if not is_library(frame[0])]
+    for file, line, _ in own or others:
         above = found[: found.index(own[0])] if own else []
         return f"{_operation(above)} at {file}, line {line}"
     return ""

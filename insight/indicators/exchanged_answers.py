@@ -23,6 +23,8 @@ _UNKNOWN, _CORRELATED, _QUANTILE = 2.0, 0.2, 1.64
 #: Share of the loss that the order is worth, below which the knowledge is of no use, and its largest mean score: a
 #: squared error of which half a percent is explained. Small data that are seen again and again are memorised so far.
 _USELESS, _SCORE = 0.01, 2.0
+#: Part of the loss by which it falls where something is learned. Our choice.
+_FALLEN: Final = 0.1
 #: Score of all looks together, and correlation, beyond which something was learned for certain.
 _KNOWN, _CLEAR = 6.0, 0.2
 #: Score of each of two looks in a row that takes back what was said of earlier ones.
@@ -83,14 +85,22 @@ class ExchangedAnswers:
     @property
     def knows_nothing(self) -> bool:
         """True if the answers of several looks were worth no more in their own order than in any other."""
-        if len(self.looks) < _FEWEST or self.looks[-1].step < _EARLIEST:
+        newest = self.looks[-1] if self.looks else None
+        if newest is None or len(self.looks) < _FEWEST or newest.step < _EARLIEST or newest.score > _SURE:
             return False
         samples = sum(look.samples for look in self.looks)
         correlation = self._correlation + _QUANTILE / sqrt(samples)
         is_chance = self.score < _UNKNOWN and correlation < _CORRELATED
         mean = sum(look.score for look in self.looks) / len(self.looks)
         is_useless = median(look.gain for look in self.looks) < _USELESS and mean < _SCORE
-        return is_chance or (is_useless and min(look.loss for look in self.looks) > 0.0)
+        is_useless &= min(look.loss for look in self.looks) > 0.0 and not self._learns_something
+        return is_chance or is_useless
+
+    @property
+    def _learns_something(self) -> bool:
+        """True if the loss fell from the first look to the last: of what is worth little, and not of nothing."""
+        first, last = self.looks[0].loss, self.looks[-1].loss
+        return (first - last) * (-1 if self.looks[-1].is_raised else 1) > _FALLEN * abs(first)
 
     @property
     def learns_after_all(self) -> bool:

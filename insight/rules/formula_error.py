@@ -121,8 +121,8 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
         yield refutation(
             context,
             event,
-            consequence="the model is trained on another value than the one that is named",
-            advice="correct the expression; if its names are wrong and the formula is right, rename them",
+            consequence="the program does something else than its names say",
+            advice="correct the line; if its names are wrong and what it does is right, rename them",
             metric="",
             severity="warning",
             confidence=0.8,

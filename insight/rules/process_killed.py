@@ -54,15 +54,16 @@ def check(context: StepContext, memory: _Held) -> Iterator[Finding]:
     for event in context.events("process_killed"):
         signal, whole = str(event.data.get("signal", "")), number(event, "memory_bytes")
         is_full = not signal and memory.host >= _FULL * whole
+        is_asked = signal.partition(" in ")[0] in _ASKED  # `SIGTERM in backward`
         yield context.finding(
             "",
             "memory/host_bytes" if is_full else "",
             {"step": event.step, "line": number(event, "line"), "host_bytes": memory.host, "memory_bytes": whole},
-            severity="warning" if is_full else "info" if signal in _ASKED or not signal else "error",
+            severity="warning" if is_full else "info" if is_asked or not signal else "error",
             explanation=f"the process was ended by {signal}{place(event)}"
             if signal
             else _without_a_word(memory, whole),
-            advice=_advice(signal, is_full=is_full),
+            advice=_advice(signal, is_asked=is_asked, is_full=is_full),
             confidence=0.8 if is_full else 1.0,
         )
 
@@ -73,13 +74,13 @@ def _without_a_word(memory: _Held, whole: float) -> str:
     return f"the process was gone at once: by SIGKILL, or because the machine went down{held}{of}"
 
 
-def _advice(signal: str, *, is_full: bool) -> str:
+def _advice(signal: str, *, is_asked: bool, is_full: bool) -> str:
     if is_full:
         return (
             "the kernel kills the process that holds most when memory runs out (dmesg names it): look at what grew, "
             "load less at a time, or use fewer workers"
         )
-    if signal in _ASKED:
+    if is_asked:
         return (
             "ask the scheduler or whoever sent it: a time limit, a preemption, a lost rank; save checkpoints so that "
             "the run can go on"

@@ -17,6 +17,7 @@ from ..indicators.label_findings import report
 from ..indicators.loss_anchor import LossAnchor
 from ..indicators.lowered_findings import asked, withdrawn
 from ..indicators.own_targets import ALIGNED, FIT, TriedTargets, may_still_bind, tried_targets
+from ..indicators.small_batches import SmallBatches
 from ..indicators.strange_targets import STRANGE, TWICE, strange_targets
 from ..indicators.update_stability import Path
 from ..recording import Recording, chain
@@ -49,6 +50,8 @@ _PATIENCE = 6
 _EXCHANGED_RECORDS = 20
 #: Score of exchanged answers beyond which something may have been learned, and how many times longer is waited then.
 _HINT, _HINTED = 1.64, 3
+#: Score beyond which answers belong to their samples, as all looks together show.
+_BOUND = 2.0
 #: Looks at labels that are all the same; a rare class shows later than in the first few.
 _LOOKS = 8
 #: Relative error within which the loss is the value of the loss function alone.
@@ -82,6 +85,7 @@ class _UninformativeLabelsState:
     alike: AlikeLabels = field(default_factory=AlikeLabels)
     path: Path = field(default_factory=Path)
     recent: StepWindow = field(default_factory=lambda: StepWindow(24))
+    small: SmallBatches = field(default_factory=SmallBatches)
     anchor: LossAnchor = field(default_factory=LossAnchor)
     exchanged: ExchangedAnswers = field(default_factory=ExchangedAnswers)
     changed: ChangedTargets = field(default_factory=ChangedTargets)
@@ -269,7 +273,11 @@ def check(context: StepContext, memory: _UninformativeLabelsState) -> Iterator[F
     yield from strange_targets(context, memory.reported, memory.judges)
     is_falling = _falls_far(memory.recent.newest(_WINDOW))
     has_moved = memory.path.length >= _PATH
-    yield from tried_targets(context, memory.tried, memory.reported, is_falling=is_falling, has_moved=has_moved)
+    # one loss: what the whole of it has shown holds of its only term
+    is_bound = memory.exchanged.score > _BOUND and memory.anchor.is_one_known_loss(context)
+    yield from tried_targets(
+        context, memory.tried, memory.reported, is_falling=is_falling or is_bound, has_moved=has_moved
+    )
     loss = context.scalar("loss")
     for event in context.events("loss_input"):
         columns = event.data.get("columns")
@@ -307,7 +315,8 @@ def _falls_far(values: Sequence[float]) -> bool:
 
 def _from_the_start(context: StepContext, memory: _UninformativeLabelsState, loss: float) -> Iterator[Finding]:
     memory.recent.learn(context.step, loss)
-    if memory.slow is not None and memory.recent.median() < _LEARNED * memory.entropy:
+    memory.small.learn(context, loss)
+    if memory.slow is not None and (memory.recent.median() < _LEARNED * memory.entropy or memory.small.falls):
         words = f"the loss stood at the entropy of the labels at first, and is {memory.recent.median():.4g} by step"
         yield withdrawn(memory.slow, context, f"{words} {context.step}")
         memory.slow = None
@@ -315,7 +324,7 @@ def _from_the_start(context: StepContext, memory: _UninformativeLabelsState, los
         return
     patience = _PATIENCE if context.known_sites("batch/tokens") else 1
     path = memory.path
-    patience *= _HINTED if memory.exchanged.score > _HINT else 1
+    patience *= memory.small.patience * (_HINTED if memory.exchanged.score > _HINT else 1)
     if path.records < patience * _RECORDS or path.length < patience * _PATH or path.records % _JUDGED:
         return
     is_early = path.records < max(patience, _SURE) * _RECORDS
@@ -323,7 +332,11 @@ def _from_the_start(context: StepContext, memory: _UninformativeLabelsState, los
         return
     newest, level = memory.recent.newest(_WINDOW), memory.recent.median()
     worst = _WORSE if memory.anchor.is_one_known_loss(context) else 1 + _NEAR
-    if trend(newest) < _FALLS or not (1 - _NEAR) * memory.entropy <= level <= worst * memory.entropy:
+    if (
+        memory.small.falls
+        or trend(newest) < _FALLS
+        or not (1 - _NEAR) * memory.entropy <= level <= worst * memory.entropy
+    ):
         return
     found = report(
         context,

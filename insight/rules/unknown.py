@@ -17,6 +17,8 @@ from ..running_statistics import Streak, Window
 _MODEL = chain("one:Dense", "two:Dense")
 #: Records in a row with a loss above the first; no spike lasts as long (our choice).
 _LOST, _DEAD = 20, 10
+#: Spreads of the newest losses by which they are above the first ones. Our choice.
+_BEYOND = 2.0
 #: Share of the first loss below it from which the progress is back.
 _BACK = 0.1
 #: Layers that are named.
@@ -31,6 +33,7 @@ class _UnknownState:
 
     first: Window = field(default_factory=lambda: Window(5))
     newest: Window = field(default_factory=lambda: Window(5))
+    lately: Window = field(default_factory=lambda: Window(_LOST))
     best: float = float("inf")
     lost: Streak = field(default_factory=Streak)
     found: Finding | None = None
@@ -135,9 +138,13 @@ def _lost(context: StepContext, memory: _UnknownState, loss: float) -> Iterator[
             confidence=0.1,
         )
         memory.found = None
+    memory.lately.add(loss)
+    # beyond what batches differ by: one lucky batch at the start is no progress that could be lost
+    is_above = memory.lately.median() - first > _BEYOND * memory.lately.spread()
     is_lost = memory.best < first - 0.1 * abs(first) and loss > first + 0.02 * abs(first)
     if (
         memory.lost.update(is_lost, context.step) < _LOST
+        or not is_above
         or "lost" in memory.reported
         or memory.anchor.self_made.is_self_made
         or maximises(context)

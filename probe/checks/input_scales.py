@@ -49,7 +49,7 @@ def columns_have_one_scale(call: ModelCall) -> Iterator[CheckResult]:
 
 
 def large_inputs_reach_a_layer(probe: ModelProbe) -> Iterator[CheckResult]:
-    """Check, of large inputs of real numbers, whether layers with weights are given numbers as large.
+    """Check, of large inputs of real numbers or bytes, whether layers with weights are given numbers as large.
 
     A model may centre and scale what it is given, or have a norm behind its first layer. Where no layer is a module,
     nothing is known of what it does first.
@@ -63,7 +63,8 @@ def large_inputs_reach_a_layer(probe: ModelProbe) -> Iterator[CheckResult]:
     for name, size in large.items():
         claim, largest = _SCALED.format(input=input_words(name)), max(given)
         is_scaled = largest < _SHRUNK * size and largest < _LARGE_INPUT
-        if is_scaled or probe.is_blind_to_scale(name):
+        is_real = probe.call.tensors()[name].is_floating_point()
+        if is_scaled or (is_real and probe.is_blind_to_scale(name)):
             yield held(SCALED, claim, subject=name, size=size, largest=largest)
         else:
             words = f"{name} has a root mean square of {size:.4g}, and a layer is given {largest:.4g}"
@@ -71,9 +72,9 @@ def large_inputs_reach_a_layer(probe: ModelProbe) -> Iterator[CheckResult]:
 
 
 def _size(tensor: torch.Tensor) -> float:
-    """Return the root mean square of real numbers; 0 of anything else."""
-    is_real = tensor.is_floating_point() and tensor.numel() > 0
-    return float(tensor.detach().double().square().mean().sqrt()) if is_real else 0.0
+    """Return the root mean square of real numbers, and of the bytes of pictures; 0 of anything else."""
+    is_counted = tensor.is_floating_point() or (tensor.dtype == torch.uint8 and tensor.dim() > 2)
+    return float(tensor.detach().double().square().mean().sqrt()) if is_counted and tensor.numel() else 0.0
 
 
 def that_reach_a_layer(probe: ModelProbe, results: Iterable[CheckResult]) -> Iterator[CheckResult]:

@@ -111,7 +111,7 @@ def test_the_batch_of_a_moment_is_named():
 def test_a_long_list_is_cut_and_the_document_holds_all_of_it():
     checked = replace(SICK, rules_run=tuple(RULES))
     ruled_out = checked.accounts()[0].ruled_out
-    (line,) = [line for line in checked.to_text().splitlines() if line.startswith("   ruled out: ")]
+    (line,) = [line for line in checked.to_text().splitlines() if line.startswith("   no sign of: ")]
     assert line.endswith(f"{ruled_out[5]} and {len(ruled_out) - 6} more")
     assert checked.to_json()["accounts"][0]["ruled_out"] == list(ruled_out)
 
@@ -179,7 +179,7 @@ def test_a_root_cause_says_how_to_look_at_it_and_what_was_ruled_out():
     assert replace(checked, last_step=20).accounts()[0].query.endswith("first=0, last=20)")
     assert account.ruled_out == ("learning_rate_too_high", "missing_warmup")
     assert "non_finite_activation" in account.not_checked
-    assert "   ruled out: learning_rate_too_high, missing_warmup" in checked.to_text().splitlines()
+    assert "   no sign of: learning_rate_too_high, missing_warmup" in checked.to_text().splitlines()
     assert checked.to_json()["accounts"][0]["query"] == account.query
 
 

@@ -49,7 +49,7 @@ def test_the_report_says_all_that_is_known(is_root, render):
 
 def test_where_no_rule_saw_enough_nothing_is_ruled_out():
     text = render_text(Diagnosis("run-1", "undetermined", (), (STRANGE,)))
-    assert "ruled out: nothing: too little was recorded for any rule" in text
+    assert "no sign of: nothing was looked for: too little was recorded for any rule" in text
     assert "what followed: nothing that any rule reports" in text
 
 

@@ -3,6 +3,7 @@
 import ast
 import re
 import symtable
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,8 @@ _PARTIAL: Final = frozenset({"step", "reset", "split", "topk", "max", "min", "so
 _DOERS: Final = re.compile(r"train|epoch|step|fit|run|update|eval|test|valid")
 #: Functions that make a value fit for use.
 _NORMALISING: Final = frozenset({"softmax", "normalize", "masked_fill", "sigmoid", "dropout"})
+#: Modules of one file from which on it is a library, and no program of its own. Our choice.
+_LIBRARY: Final = 12
 #: Words of what was changed, so that it takes the place of its original.
 _CHANGED: Final = frozenset(
     {
@@ -101,7 +104,7 @@ def unread_values(
         return []
     reach = Reach({file.path: file.tree for file in files}, running)
     found: list[UnreadValue] = []
-    for file in files:
+    for file in (one for one in files if one.path == script or not _is_library(one.tree)):
         found += _of_functions(file, reads, reach)
         found += _of_modules(file, reads, reach)
         found += _of_optimizers(file, reads, reach)
@@ -111,6 +114,15 @@ def unread_values(
         found += [] if reads.takes_all else _of_settings(file, reads)
         found += _never_called(file, reads) if file.path == script and not reads.takes_all else []
     return sorted(found, key=lambda one: (one.file, one.line))
+
+
+def _is_library(tree: ast.Module) -> bool:
+    """Return whether a file has modules for many programs: what one of them leaves unread is left over."""
+    return sum(isinstance(one, ast.ClassDef) and _is_module(one) for one in walked(tree)) >= _LIBRARY
+
+
+def _is_module(node: ast.ClassDef) -> bool:
+    return any("Module" in ast.unparse(base) for base in node.bases)
 
 
 def _parsed(path: str, text: str) -> _File | None:
@@ -223,12 +235,15 @@ def _of_modules(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadValue
     for node in walked(file.tree):
         if not isinstance(node, ast.ClassDef) or not reach.has(node):
             continue
-        if not any("Module" in ast.unparse(base) for base in node.bases):
+        if not _is_module(node):
             continue
+        plain = Counter(one.id for one in walked(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load))
         for one in walked(node):
             name = _own_attribute(one)
             if not isinstance(one, ast.Assign) or name is None or name in reads.attributes:
                 continue
+            if isinstance(one.value, ast.Name) and plain[one.value.id] > 1:
+                continue  # kept as well as used: what it is for happens
             is_layer = isinstance(one.value, ast.Call) and called(one.value)[:1].isupper()
             purpose: Purpose | None = "layer" if is_layer else purpose_of(name)
             if purpose is not None and not name.startswith("_"):

@@ -31,6 +31,21 @@ def test_what_looks_tell(scores, samples, knows_nothing):
     assert answers.knows_nothing is knows_nothing
 
 
+def test_the_newest_look_alone_may_show_that_something_was_learned():
+    answers = ExchangedAnswers()
+    for event in _looks((-2.0, -3.0, -2.0, -1.0, 0.0, 9.3), spread=0.0001):
+        answers.learn([event], None)
+    assert not answers.knows_nothing
+
+
+def test_knowledge_of_little_use_is_some_where_the_loss_falls():
+    answers = ExchangedAnswers()
+    for step, loss in enumerate((2.2, 2.1, 2.0, 1.8)):
+        answers.learn(_looks((1.6,), loss=loss, spread=0.004, first=100 + step), None)
+    assert answers.score > 3.0
+    assert not answers.knows_nothing
+
+
 def test_nothing_is_said_of_the_first_steps():
     answers = ExchangedAnswers()
     for event in _looks((0.3, -1.0, 0.5, 0.2), first=50):

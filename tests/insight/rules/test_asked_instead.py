@@ -108,3 +108,55 @@ def test_a_copy_that_stays_is_told_where_all_optimizers_step_and_asked_where_tho
     (asked,) = findings_of("stale-target", {"scalar/loss": 1.0, "scalar/learner/stepped": 2.0}, model, stays)
     assert said.severity == "warning"
     assert asked.severity == "info"
+
+
+def test_a_loss_of_single_samples_is_judged_after_many_more_of_them_and_not_while_it_falls() -> None:
+    model = chain("one:Dense", "two:Dense")
+    called = Event("loss_input", 0, data={"loss": "nll_loss", "domain": "log_probabilities", "columns": 18})
+    series = {"one.weight update/ratio_to_weight": 0.02, "one activation/mean": 0.1}
+
+    def said(labels: float, slope: float, steps: int) -> list[str]:
+        losses = tuple(2.89 + slope * step + 0.3 * (-1) ** step for step in range(steps))
+        found = findings_of(
+            "uninformative-labels",
+            {"scalar/loss": losses, "scalar/target/own_counted": labels, **series},
+            model,
+            called,
+        )
+        return [one.severity for one in found]
+
+    assert said(64.0, 0.0, 200) == ["warning"]
+    assert said(1.0, 0.0, 200) == []
+    assert said(1.0, 0.0, 2100) == ["warning"]
+    assert said(1.0, -2e-5, 2100) == []  # by 4 % over all, which no two dozen of them show
+
+
+def test_targets_that_fit_no_better_are_not_blamed_where_the_whole_loss_knows_them() -> None:
+    model = chain("one:Dense", "two:Dense")
+    called = Event("loss_input", 0, data={"loss": "mse_loss", "domain": "any", "columns": 1})
+    series = {"scalar/loss": (1.0,) * 60, "one.weight update/ratio_to_weight": 0.02, "one activation/mean": 0.1}
+    unbound = replace(refuting_event("targets_fit_their_predictions", "as well as their own", best=0.1), step=40)
+
+    def looks(score: float) -> list[Event]:
+        data = {"loss": 1.0, "exchanged": 1.0 + score * 0.05, "spread": 0.05, "samples": 32}
+        return [Event("exchange", step, data=data) for step in (10, 14, 20, 30)]
+
+    assert [one.severity for one in findings_of("uninformative-labels", series, model, called, *looks(0.1), unbound)]
+    assert not findings_of("uninformative-labels", series, model, called, *looks(2.2), unbound)
+
+
+def test_a_lucky_first_batch_is_no_progress_that_was_lost() -> None:
+    model = chain("one:Dense", "two:Dense")
+    called = Event("loss_input", 0, data={"loss": "mse_loss", "domain": "any", "columns": 1})
+    first = (0.8, 0.82, 0.7, 0.72, 0.81, 0.62, 0.6, 0.61)
+    noisy = tuple(0.98 + 0.13 * (-1) ** step for step in range(40))
+    lost = tuple(0.98 + 0.01 * (-1) ** step for step in range(40))
+    assert not findings_of("unknown", {"scalar/loss": (*first, *noisy)}, model, called)
+    assert findings_of("unknown", {"scalar/loss": (*first, *lost)}, model, called)
+
+
+def test_a_process_that_was_asked_to_end_is_no_error_wherever_it_was() -> None:
+    for signal, severity in (("SIGTERM in backward", "info"), ("SIGTERM", "info"), ("Aborted in backward", "error")):
+        event = Event("process_killed", 0, data={"signal": signal})
+        (found,) = findings_of("process-killed", {}, chain("one:Dense"), event)
+        assert found.severity == severity

@@ -1,11 +1,14 @@
 """An outlier among batches is told when the next ones are as usual, and never where they stay as it is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from mindscope.insight import RULES, Recording
 from mindscope.insight.engine import Engine
 from mindscope.insight.recording import chain
 from mindscope.insight.root_causes import root_causes
+from mindscope.storage import OptimizerInfo
 
 CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
 USUAL = (8.0, 8.2) * 20
@@ -88,3 +91,18 @@ def test_missing_values_that_are_not_what_ended_the_training_are_left_alone(loss
     for record in Recording({"scalar/loss": loss, " batch/nans": nans}, chain("one:Dense")).records():
         engine.observe(record)
     assert engine.findings == ()
+
+
+def test_what_another_network_has_made_of_nan_weights_is_no_bad_batch():
+    def told_with(optimizers, nans):
+        model = replace(chain("one:Dense", "two:Dense"), optimizers=(OptimizerInfo("Adam"),) * optimizers)
+        series = {"scalar/loss": (2.0, 1.9, np.nan), " batch/nans": (0.0, 0.0, nans), " batch/size": 8.0}
+        engine = Engine({"bad-batch": RULES["bad-batch"]})
+        engine.learn_structure(model)
+        for record in Recording(series, model).records():
+            engine.observe(record)
+        return engine.findings
+
+    assert told_with(1, 8.0)
+    assert told_with(2, 3.0)
+    assert not told_with(2, 8.0)

@@ -827,6 +827,27 @@ def test_a_large_input_that_the_model_scales_itself(tmp_path, kind, outcome):
     assert outcomes(tmp_path, model, loss)["large_inputs_are_scaled_by_the_model", "x"] == outcome
 
 
+@pytest.mark.parametrize(("scale", "outcome"), [(1.0, "broken"), (255.0, "held")])
+def test_bytes_of_pictures_that_the_model_scales_itself(tmp_path, scale, outcome):
+    torch.manual_seed(0)
+
+    class Pictures(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Conv2d(1, 4, 3), nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.last(self.first(x.float() / scale).relu().mean((2, 3)))
+
+    model = Pictures()
+
+    def loss():
+        x = torch.randint(0, 256, (16, 1, 8, 8), dtype=torch.uint8)
+        return functional.cross_entropy(model(x), (x[:, 0, 0, 0] > 99).long())
+
+    assert outcomes(tmp_path, model, loss)["large_inputs_are_scaled_by_the_model", "x"] == outcome
+
+
 @pytest.mark.parametrize(
     ("scale", "weight", "outcome"), [(1.0, 1.0, "held"), (1e3, 1.0, "broken"), (1e3, 1e-6, "held")]
 )
