@@ -12,7 +12,7 @@ from ..running_statistics import Floats, RobustBaseline, StepWindow, Streak
 from .label_findings import report
 from .loss_anchor import LossAnchor
 from .lowered_findings import asked, withdrawn
-from .update_stability import LastStep
+from .update_stability import LastStep, has_begun_anew
 from .usual_outputs import is_usual
 
 #: Records that the loss must stay up, deviations and share of its progress by which it rises, and records of outputs
@@ -55,7 +55,8 @@ class ChangedTargets:
         progress = max(self.first - usual, 0.1 * abs(self.first))
         rises = self.loss.update(loss) > _STRANGE and loss - usual > _PROGRESS * progress
         if rises and self.above.length == 0 and table is not None:
-            self.is_forward_usual = lowest >= 0.0 and self.last_step.is_ordinary and is_usual(self.norms, table)
+            is_ordinary = self.last_step.is_ordinary and not has_begun_anew(context)
+            self.is_forward_usual = lowest >= 0.0 and is_ordinary and is_usual(self.norms, table)
             self.usual = usual
         length = self.above.update(rises, context.step)
         if table is not None and not rises:

@@ -271,6 +271,14 @@ class Path:
 _STRANGE, _RISE = 6.0, 1.5
 
 
+def has_begun_anew(context: StepContext) -> bool:
+    """Return whether the step begins with another optimizer, as each client of a federated training does.
+
+    Its weights are others, too, than those that the step before has left, and so is its loss.
+    """
+    return any(True for _ in context.events("optimizer_changed"))
+
+
 @dataclass(slots=True)
 class LastStep:
     """The size of each record's own step, which shows in the loss of the next record."""

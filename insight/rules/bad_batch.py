@@ -10,7 +10,7 @@ from ...storage import ROOT_SITE, Event, Finding, Severity
 from ..context.step_context import StepContext
 from ..indicators.loss_anchor import LossAnchor
 from ..indicators.non_finite_sources import MissingValues
-from ..indicators.update_stability import LastStep
+from ..indicators.update_stability import LastStep, has_begun_anew
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 from ..running_statistics import RobustBaseline, Window
@@ -147,7 +147,7 @@ def check(context: StepContext, memory: _BadBatchState) -> Iterator[Finding]:
     loss_deviates = memory.loss.update(loss) if isfinite(loss) else (np.inf if known else np.nan)
     memory.first = loss if isnan(memory.first) else memory.first
     rises = not loss - usual < 0.5 * max(memory.first - usual, 0.1 * abs(memory.first))
-    was_ordinary = memory.last_step.is_ordinary
+    was_ordinary = memory.last_step.is_ordinary and not has_begun_anew(context)
     memory.last_step.learn(context)
     yield from _judge(context, memory, loss, deviates)
     candidate = known and rises and was_ordinary and memory.suspect is None

@@ -33,7 +33,10 @@ def inputs_are_used(probe: ModelProbe) -> Iterator[CheckResult]:
             continue
         claim = _USED.format(input=input_words(name))
         try:
-            has_moved = any(probe.has_moved(probe.answers({name: other}), at_all=True) for other in _others(tensor))
+            has_moved = any(
+                probe.has_moved(probe.answers({name: other}), at_all=True) or probe.has_other_numbers()
+                for other in _others(tensor)
+            )
         except NotAnswered as reason:
             if tensor.is_floating_point():  # whole numbers may be places that allow no others, as offsets of bags do
                 yield undecided(IGNORED, claim, str(reason), subject=name)

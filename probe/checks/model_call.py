@@ -127,6 +127,16 @@ def outputs_of(value: object, depth: int = 0) -> Iterator[torch.Tensor]:
             yield from outputs_of(inner, depth + 1)
 
 
+def whole_numbers_of(value: object, depth: int = 0) -> Iterator[torch.Tensor]:
+    """Yield the tensors of whole numbers that a model has returned, such as lengths, nested as they may be."""
+    if isinstance(value, torch.Tensor):
+        if _is_plain(value) and not value.is_floating_point() and not value.is_complex() and value.numel():
+            yield value
+    elif depth < _DEEPEST:
+        for inner in _parts(value):
+            yield from whole_numbers_of(inner, depth + 1)
+
+
 def _parts(value: object) -> Iterable[object]:
     """Return what is inside of a collection, of an object of fields, or of a distribution: what tells it apart."""
     if isinstance(value, Mapping):

@@ -15,7 +15,7 @@ from ..guard import is_ours
 from .evaluation_dropout import DropoutsSeen
 from .kept_objects import tensors_of
 from .loss_tape import tensors_in
-from .model_call import ModelCall, outputs_of
+from .model_call import ModelCall, outputs_of, whole_numbers_of
 from .model_copy import NotCopied, bytes_of, copy_of
 from .own_states import own_states, same_states
 from .program_text.own_files import same_globals
@@ -97,9 +97,11 @@ class ModelProbe:
         self._states = own_states(self._copy.modules())
         kept = (*self._copy.buffers(), *tensors_of(self._copy.modules()))
         self._buffers = [(buffer, buffer.clone()) for buffer in kept]
+        self._whole_numbers: list[torch.Tensor] = []
         self.dropouts = DropoutsSeen()
         with self.dropouts:
             self.base = self._finite_answer(call)
+        self._base_numbers = self._whole_numbers
         if is_large:
             self._check_speed()
         if not self.base:
@@ -247,6 +249,7 @@ class ModelProbe:
             for layer in self._copy.modules()
             if any(each.dim() > 1 for each in layer.parameters(recurse=False))
             and not isinstance(layer, torch.nn.Embedding)
+            and not any(True for child in layer.children() for _ in child.parameters())  # a model with a table beside
         ]
         with removed_after([module.register_forward_pre_hook(keep) for module in layers]):
             self.answers({})
@@ -293,6 +296,11 @@ class ModelProbe:
         limits = [_TIMES_THE_NOISE * self.noise if at_all else self.limit(at) for at in range(len(distances))]
         return any(distance > limit for distance, limit in zip(distances, limits, strict=True))
 
+    def has_other_numbers(self) -> bool:
+        """Return whether the newest answer has other whole numbers than the first, as lengths that a model returns."""
+        pairs = zip(self._whole_numbers, self._base_numbers, strict=False)
+        return len(self._whole_numbers) != len(self._base_numbers) or not all(torch.equal(*pair) for pair in pairs)
+
     def holds_functions(self) -> bool:
         """Return whether modules hold functions of their own, which may call modules of the original in its mode."""
         values = (value for module in self._copy.modules() for value in vars(module).values())
@@ -319,7 +327,9 @@ class ModelProbe:
         call = call.replaced({})  # some models write what they compute into a dictionary that they are given
         try:
             with self._quiet(seed), torch.set_grad_enabled(with_gradients), self._guard or nullcontext():
-                outputs = list(outputs_of(self._copy(*call.arguments, **call.keywords)))[:_MOST_OUTPUTS]
+                answer = self._copy(*call.arguments, **call.keywords)
+                outputs = list(outputs_of(answer))[:_MOST_OUTPUTS]
+                self._whole_numbers = list(whole_numbers_of(answer))[:_MOST_OUTPUTS]
                 self._check_size(outputs)
                 return [output.double() for output in outputs]
         except NotAnswered:

@@ -8,7 +8,7 @@ from mindscope.insight import RULES, Recording
 from mindscope.insight.engine import Engine
 from mindscope.insight.recording import chain
 from mindscope.insight.root_causes import root_causes
-from mindscope.storage import OptimizerInfo
+from mindscope.storage import Event, OptimizerInfo
 
 CALM = tuple(2.0 - 0.03 * step + 0.02 * (-1) ** step for step in range(40))
 USUAL = (8.0, 8.2) * 20
@@ -91,6 +91,22 @@ def test_missing_values_that_are_not_what_ended_the_training_are_left_alone(loss
     for record in Recording({"scalar/loss": loss, " batch/nans": nans}, chain("one:Dense")).records():
         engine.observe(record)
     assert engine.findings == ()
+
+
+def test_the_first_batch_of_another_client_is_no_outlier():
+    series = {"scalar/loss": (*CALM, 7.0, 0.8, 0.8), " batch/l2_norm": (*USUAL, 8.0, 8.1, 8.1)}
+    called = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
+    anew = Event("optimizer_changed", 40, data={"optimizer_kind": "SGD", "before": ["SGD"]})
+
+    def findings(*events):
+        engine = Engine({"bad-batch": RULES["bad-batch"]})
+        engine.learn_structure(chain("one:Dense", "two:Dense"))
+        for record in Recording(series, events=events).records():
+            engine.observe(record)
+        return engine.findings
+
+    assert findings(called)
+    assert not findings(called, anew)
 
 
 def test_what_another_network_has_made_of_nan_weights_is_no_bad_batch():

@@ -827,6 +827,47 @@ def test_a_large_input_that_the_model_scales_itself(tmp_path, kind, outcome):
     assert outcomes(tmp_path, model, loss)["large_inputs_are_scaled_by_the_model", "x"] == outcome
 
 
+def test_lengths_that_a_model_only_gives_back_are_used(tmp_path):
+    torch.manual_seed(0)
+
+    class Encoder(nn.Module):
+        def __init__(self, is_told):
+            super().__init__()
+            self.layer, self.is_told = nn.Linear(3, 2), is_told
+
+        def forward(self, x, lengths):
+            return self.layer(x), (lengths + 1) // 2 if self.is_told else None
+
+    for is_told, outcome in ((True, "held"), (False, "broken")):
+        model = Encoder(is_told)
+
+        def loss(model=model):
+            x = torch.randn(16, 3)
+            return functional.cross_entropy(model(x, torch.randint(1, 9, (16,)))[0], (x[:, 0] > 0).long())
+
+        assert outcomes(tmp_path / outcome, model, loss)["input_is_used", "lengths"] == outcome
+
+
+def test_a_table_of_the_model_itself_is_no_layer_that_is_given_its_input(tmp_path):
+    torch.manual_seed(0)
+
+    class Forecaster(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.layer = nn.Parameter(torch.zeros(1, 3)), nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.layer((x - 300.0) / 200.0 + self.table)
+
+    model = Forecaster()
+
+    def loss():
+        x = 300.0 + 200.0 * torch.randn(32, 3)
+        return functional.cross_entropy(model(x), (x[:, 0] > 300).long())
+
+    assert outcomes(tmp_path, model, loss)["large_inputs_are_scaled_by_the_model", "x"] == "held"
+
+
 @pytest.mark.parametrize(("scale", "outcome"), [(1.0, "broken"), (255.0, "held")])
 def test_bytes_of_pictures_that_the_model_scales_itself(tmp_path, scale, outcome):
     torch.manual_seed(0)
