@@ -160,7 +160,8 @@ class TorchKind:
                 facts.written.add("mse_loss")
             elif "abs" in last and last & {"sub", "rsub"}:
                 facts.written.add("l1_loss")
-        is_choice = bool(names & {"logsoftmax", "logsumexp"}) and bool(names & {"gather", "index", "select", "sum"})
+        is_chosen = bool(names & {"gather", "index", "select"})  # a sum of a logsumexp is any mixture
+        is_choice = ("logsoftmax" in names and (is_chosen or "sum" in names)) or ("logsumexp" in names and is_chosen)
         facts.weighs_choices |= is_choice and weighs
         if is_choice and not weighs and not facts.losses | facts.written:
             facts.written.add("nll_loss")
