@@ -49,7 +49,28 @@ POLYAK = (
 SUMMED = (
     "def layer(h, s):\n    att = drop(torch.softmax(s, dim={axis}))\n    return torch.einsum('ijk,jkd->ikd', att, h)"
 )
+DRAW = (
+    "class Sampler:\n    def __init__(self, seed):\n        self.seed, self.rng = seed, np.random.default_rng(seed)\n"
+    "    def batch(self):\n        rng = {rng}\n        return rng.integers(0, 9, 4)\n"
+    "for step in range(99):\n    loss = net(x[sampler.batch()]).sum()\n    loss.backward()"
+)
+EPISODE = (
+    "while True:\n    nxt, r, done, _ = env.step(a)\n{before}    buffer.add(obs, a, r, nxt, done)\n    obs = {behind}"
+)
+FLIPPED = (
+    "def dice(p, y):\n    return 2 * (p * y).sum()\nfor x, y in loader:\n    if random() < 0.5:\n"
+    "        {flip}\n    fit(x, y)"
+)
 PAIRS = {
+    "a sampler that begins anew": (DRAW.format(rng="np.random.default_rng(self.seed)"), DRAW.format(rng="self.rng")),
+    "a reset before it is stored": (
+        EPISODE.format(before="    if done:\n        nxt = env.reset()\n", behind="nxt"),
+        EPISODE.format(before="", behind="env.reset() if done else nxt"),
+    ),
+    "a mirrored picture": (
+        FLIPPED.format(flip="x = x.flip(-1)"),
+        FLIPPED.format(flip="x, y = x.flip(-1), y.flip(-1)"),
+    ),
     "a sum by einsum": (SUMMED.format(axis="0"), SUMMED.format(axis="1")),
     "a contrary mask": (REVIVE.format(mask="fired"), REVIVE.format(mask="~fired")),
     "a factor that clips": (
@@ -165,6 +186,9 @@ def test_what_is_wrong_is_told_and_what_is_right_is_not(name):
         "x = torch.cat([x, x.flip(-1)], dim=1)\nperm = torch.randperm(len(x))",  # more columns, and no more rows
         "x = torch.cat([x, new])\nperm = torch.randperm(len(x))",
         "pair = s[i:i + T], s[i + 1:i + 1 + T]",
+        DRAW.format(rng="np.random.default_rng(self.seed)").replace("batch(", "build_batch("),  # a part of the data
+        DRAW.format(rng="np.random.default_rng(self.seed)").replace("    loss.backward()", "    plot(loss)"),
+        "for x, y in loader:\n    if random() < 0.5:\n        x = x.flip(-1)\n    fit(x, y)",  # classes
         "def soft_vlad(x, att, s):\n    attn = s.softmax(-1)\n    attn = attn / attn.sum(1)\n    return attn.mT @ x",
         "elbo = log_px - kl",
         "loss = recon_loss - beta * entropy",

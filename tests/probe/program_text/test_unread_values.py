@@ -40,6 +40,16 @@ UNREAD = {
         "if x:\n    for _ in y:\n        o, act, rew, term = b()\n        f(o, act, rew)\n",
         "term",
     ),
+    "a changed copy": (
+        "def loss(model, x, t, y):\n    y_in = torch.where(t < 3, 0, y)\n    return model(x, t, y)\n",
+        "y_in",
+    ),
+    "a spread that is not put back": ("def denorm(y, loc, spread):\n    return y + loc\n", "spread"),
+    "the action of a value that is learned": (
+        "def learn(b):\n    o, act, ret, nxt, disc = b.draw()\n    q = net(o).max(1).values\n"
+        "    loss = (ret + disc * net(nxt).max(1).values - q).pow(2).mean()\n    loss.backward()\n",
+        "act",
+    ),
     "the end of an episode": ("def learn(b):\n    s, a, r, s2, done = b.sample()\n    return s, a, r, s2\n", "done"),
     "lengths of a loader": ("def run(loader):\n    for x, lengths in loader:\n        print(x)\n", "lengths"),
     "an order": ("import torch\ndef run(x):\n    order = torch.randperm(8)\n    return x[:4]\n", "order"),
@@ -154,3 +164,16 @@ def test_what_functions_keep_in_global_names_is_put_back(tmp_path, monkeypatch):
         main.kept = kept = [1]
     assert main.calls == 3
     assert main.kept is kept  # what may hold results of others is left alone
+
+
+def test_what_a_library_leaves_unread_is_left_over():
+    layers = "".join(f"class L{at}(nn.Module):\n    pass\n" for at in range(12))
+    layer = "class A(nn.Module):\n    def __init__(self, dropout):\n        self.dropout = dropout\n"
+    assert _names("from layers import A\n", layer) == ["self.dropout"]
+    assert _names("from layers import A\n", layer + layers) == []
+
+
+def test_a_setting_that_is_kept_as_well_as_used_is_no_leftover():
+    layer = "class A(nn.Module):\n    def __init__(self, dropout):\n        self.dropout = dropout\n{more}"
+    assert _names(layer.format(more="")) == ["self.dropout"]
+    assert _names(layer.format(more="        self.drop = nn.Dropout(dropout)\n    f = A.drop\n")) == []

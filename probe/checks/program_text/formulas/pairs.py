@@ -1,11 +1,11 @@
 """What belongs together stays together: inputs and targets in one order, pictures and places, a batch and its seed."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ..bindings import Function, called, functions_in, parameters_of
-from ..expressions import assignments, calls_in, is_name, name_of, words_in
+from ..expressions import assignments, blocks_in, calls_in, is_name, name_of, operand, words_in
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -26,6 +26,8 @@ _PADS: Final = frozenset({"pad", "padding"})
 _INPUT_ROWS: Final = frozenset({"x", "xs", "src", "source", "inputs", "input", "tokens", "ids", "images", "features"})
 _TARGET_ROWS: Final = frozenset({"y", "ys", "trg", "tgt", "target", "targets", "label", "labels", "out", "outputs"})
 _ORDERING: Final = ("argsort", "sort", "randperm", "permutation", "sorted", "lexsort")
+_OVERLAPS: Final = frozenset({"dice", "iou", "jaccard", "unet", "segmentation", "seg"})
+_PAIRED: Final = {"x": "y", "xb": "yb", "img": "mask", "image": "mask", "images": "masks", "imgs": "masks"}
 
 
 def _sorted_apart(tree: ast.AST) -> Iterator[Found]:
@@ -204,6 +206,25 @@ def _is_taken_by(function: Function, name: str, orders: set[str]) -> bool:
     return any(orders & {name_of(one) for one in walked(value)} for value in given)
 
 
+def _mirrored_without_map(tree: ast.AST) -> Iterator[Found]:
+    """In a segmentation, what is `y` to a picture `x` is mirrored with it."""
+    names = [one.name for one in walked(tree) if isinstance(one, Function | ast.ClassDef)]
+    if not set[str]().union(*map(words_of, names)) & _OVERLAPS:
+        return
+    for block in blocks_in(tree):
+        for statement in (one for one in block if isinstance(one, ast.If) and not one.orelse):
+            for name, value, line in assignments(statement):
+                other = _PAIRED.get(name, "")
+                is_mirror = called(value) == "flip" and isinstance(value, ast.Call) and name_of(operand(value)) == name
+                given = {each for each, _, _ in assignments(statement)}
+                if is_mirror and other and other not in given and other in _names_beside(block):
+                    yield "formula", f"{name} = {ast.unparse(value)} mirrors pictures, and {other} stays as it is", line
+
+
+def _names_beside(block: Sequence[ast.stmt]) -> set[str]:
+    return {one.id for statement in block for one in walked(statement) if isinstance(one, ast.Name)}
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _sorted_apart,
@@ -214,4 +235,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _scaled_by_the_future,
     _end_is_padding,
     _ordered_apart,
+    _mirrored_without_map,
 )

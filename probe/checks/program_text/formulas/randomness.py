@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import called, functions_in
-from ..expressions import assignments, calls_in, name_of, names_in, words_in
+from ..bindings import Function, called, functions_in, parameters_of
+from ..expressions import assignments, calls_in, is_name, name_of, names_in, words_in
 from ..names import EVALUATION, words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -18,6 +18,9 @@ _KEEPS: Final = frozenset({"keep", "keeps", "kept"})
 #: Calls that make a generator of a seed, and of distributions that draw.
 _SEEDERS: Final = ("manual_seed", "default_rng", "RandomState", "Random")
 _SAMPLES: Final = ("sample", "rsample")
+_PREPARING: Final = frozenset(
+    {"make", "build", "load", "data", "dataset", "init", "reset", "plot", "report", "show", "probe", "generate"}
+)
 
 
 def _drawn_and_unread(tree: ast.AST) -> Iterator[Found]:
@@ -141,6 +144,50 @@ def _steps_with_another_draw(tree: ast.AST) -> Iterator[Found]:
                 return
 
 
+def _seeded_in_each_call(tree: ast.AST) -> Iterator[Found]:
+    """A function of each step that makes its generator anew from one seed draws the same numbers in every step."""
+    functions = {one.name: one for one in walked(tree) if isinstance(one, Function)}
+    training = {name for name, one in functions.items() if next(calls_in(one, "backward"), None) is not None}
+    for loop in (one for one in walked(tree) if isinstance(one, ast.For | ast.While)):
+        always = [one for one in loop.body if not isinstance(one, ast.If)]
+        asked = {called(one) for statement in always for one in walked(statement) if isinstance(one, ast.Call)}
+        if "backward" not in asked and not asked & training:
+            continue
+        for name in sorted(asked & functions.keys()):
+            function = functions[name]
+            if (
+                words_of(name) & (EVALUATION | _PREPARING)
+                or name == "sample"
+                or any(isinstance(one, ast.Yield) for one in walked(function))
+            ):
+                continue
+            for call in calls_in(function, *_SEEDERS):
+                is_fixed = not names_in(call) & (set(parameters_of(function)) - {"self"}) and _is_fixed(call)
+                if is_fixed and _is_new_generator(call) and _draws_from(function, call):
+                    words = (
+                        f"{name} makes {ast.unparse(call)} anew in each call: its numbers are the same in every step"
+                    )
+                    yield "formula", words, call.lineno
+
+
+def _is_fixed(call: ast.Call) -> bool:
+    """Return whether a seed is a number, a constant of the program, or one that an object keeps."""
+    seed = call.args[0] if len(call.args) == 1 else None
+    is_kept = isinstance(seed, ast.Attribute) and is_name(seed.value, "self")
+    return isinstance(seed, ast.Constant) or is_kept or (isinstance(seed, ast.Name) and seed.id.isupper())
+
+
+def _draws_from(function: Function, call: ast.Call) -> bool:
+    """Return whether a function draws from the generator that a call makes: by its name, or as an argument."""
+    names = {name for name, value, _ in assignments(function) if value is call}
+    is_given = any(
+        one.arg == "generator" and one.value is call for one in walked(function) if isinstance(one, ast.keyword)
+    )
+    return is_given or any(
+        isinstance(one, ast.Name) and one.id in names and isinstance(one.ctx, ast.Load) for one in walked(function)
+    )
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _drawn_and_unread,
@@ -149,4 +196,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _seeded_in_the_loop,
     _steps_with_another_draw,
     _rows_in_few_bits,
+    _seeded_in_each_call,
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import called
-from ..expressions import assignments, calls_in, factors, find, inner, name_of, words_in
+from ..expressions import assignments, blocks_in, calls_in, factors, find, inner, name_of, words_in
 from ..names import words_of
 from ..operations import squared
 from ..trees import walked
@@ -16,6 +16,7 @@ _DISCOUNTS: Final = frozenset({"gamma", "discount"})
 _NEXT: Final = frozenset({"target", "tgt", "next"})
 _RETURNS: Final = frozenset({"ret", "rets", "returns", "adv", "advs", "advantage", "advantages", "gae"})
 _INTEGERS: Final = frozenset({"int", "int64", "int32", "long", "int16", "int8", "uint8"})
+_STORES: Final = ("add", "push", "put", "store", "append", "remember")
 
 
 def _weight_of_the_likely(tree: ast.AST) -> Iterator[Found]:
@@ -111,10 +112,37 @@ def _returns_in_integers(tree: ast.AST) -> Iterator[Found]:
             yield "formula", f"{name} = {ast.unparse(value)} cuts discounted returns off to whole numbers", line
 
 
+def _reset_for_next(tree: ast.AST) -> Iterator[Found]:
+    """The transition of a last step holds the state that it led to, and not the first one of the next episode."""
+    for block in blocks_in(tree):
+        stepped: set[str] = set()
+        begun: dict[str, ast.stmt] = {}
+        for statement in block:
+            stepped |= _first_of_a_step(statement)
+            for name, value, _ in assignments(statement) if isinstance(statement, ast.If) else ():
+                if called(value) == "reset" and name in stepped:
+                    begun[name] = statement
+            for call in calls_in(statement, *_STORES) if begun else ():
+                late = [one for one in call.args[1:] if name_of(one) in begun and isinstance(one, ast.Name)]
+                if late and begun[name_of(late[0])] is not statement:
+                    words = f"{ast.unparse(call)} stores {name_of(late[0])} after it has become that of a new episode"
+                    yield "formula", words, call.lineno
+
+
+def _first_of_a_step(statement: ast.stmt) -> set[str]:
+    """Return the name of the state in `state, reward, done, _ = env.step(action)`."""
+    if not isinstance(statement, ast.Assign) or called(statement.value) != "step":
+        return set()
+    target = statement.targets[0]
+    first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else None
+    return {first.id} if isinstance(first, ast.Name) else set()
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _weight_of_the_likely,
     _undiscounted_steps,
     _smaller_error,
     _returns_in_integers,
+    _reset_for_next,
 )
