@@ -219,6 +219,7 @@ def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diag
         reasons[RULE] = f"the good run has {common} steps in common with this one, {WINDOW} are needed"
     elif left:
         findings.append(_finding(left, runs[1].name, rank, start.named))
+        parted = findings[-1] if start.named else parted
     facts = replace(stored_facts(store, run.id), has_reference=True)
     whole = concluded(found, findings, reasons, structure, facts)
     return replace(whole if parted is None else _explained(whole, parted), reference=runs[1].name)

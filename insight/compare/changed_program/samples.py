@@ -58,6 +58,8 @@ def loaders(edit: Edit, roles: Roles) -> str:
 
 def masks(edit: Edit, roles: Roles) -> str:
     """Name a mask of the future or of padding that is gone, or says the opposite."""
+    if "Decoder" in edit.lost and "Encoder" in edit.gained:
+        return "data_leak"  # a decoder is causal, an encoder is not
     if edit.place == "diagonal":
         return "data_leak" if edit.texts[1] > edit.texts[0] else "non_finite_activation"
     if edit.texts[1] == "None" and "mask" in edit.lost:
@@ -192,10 +194,21 @@ def _is_standardised(node: ast.AST | None) -> bool:
     return is_quotient and isinstance(node, ast.BinOp) and isinstance(getattr(node.left, "op", None), ast.Sub)
 
 
+def _rescales_itself(node: ast.AST | None) -> bool:
+    """Return whether a statement divides a value by a number and keeps its name: `x = (x / 54 - 1) * 4`."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+        return False
+    quotients = [one for one in ast.walk(node.value) if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Div)]
+    is_by_number = any(isinstance(one.right, ast.Constant) for one in quotients)
+    return is_by_number and names_in(node.value) == {node.targets[0].id}
+
+
 def scaling(edit: Edit, roles: Roles) -> str:
     """Name inputs that are no longer brought to unit scale."""
     is_call = edit.kind == "removed" and bool(all_words([called(_value(edit))]) & {"scale", "rescale", *_NORMAL})
     if is_call and edit.is_whole_line and (of_inputs(assigned(edit.line)) or "obs" in assigned(edit.line)):
+        return "unnormalized_input"
+    if edit.kind == "removed" and _rescales_itself(edit.before) and not roles.is_forward(edit):
         return "unnormalized_input"
     before, names = edit.before, assigned(edit.line)
     is_quotient = isinstance(before, ast.BinOp) and isinstance(before.op, ast.Div)

@@ -184,12 +184,14 @@ def graphs(edit: Edit, roles: Roles) -> str:
 
 
 def _is_carried(edit: Edit) -> bool:
-    """Return whether a line computes a state from the one before it, in a loop without a step of training."""
+    """Return whether a line computes a state from the one before it, in a loop without a step, or keeps one."""
     loops = [line.node for line in edit.line.around if isinstance(line.node, ast.For | ast.While)]
     is_trained = any(called(node) in ("backward", "step") for loop in loops for node in ast.walk(loop))
     value = getattr(edit.line.node, "value", None)
     is_own = bool(assigned(edit.line) & names_in(value))
-    return is_own and (bool(loops) and not is_trained)
+    targets = edit.line.node.targets if isinstance(edit.line.node, ast.Assign) else []
+    is_kept = any(ast.unparse(one).startswith("self.") for one in targets)
+    return (is_own and bool(loops) and not is_trained) or is_kept
 
 
 RULES: Final = (

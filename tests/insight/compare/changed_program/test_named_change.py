@@ -274,3 +274,24 @@ def test_edits_there_and_back_are_the_same_ones():
     for changed in changes:
         there, back = edits_between(PROGRAM, changed), edits_between(changed, PROGRAM)
         assert sorted(edit.texts for edit in there) == sorted(edit.texts[::-1] for edit in back)
+
+
+@pytest.mark.parametrize(
+    ("good", "other", "cause"),
+    [
+        ("layers = Decoder(dim=9, depth=2)", "layers = Encoder(dim=9, depth=2)", "data_leak"),
+        (
+            "def points(n):\n    x, y = load(n)\n    x = (x / 54 - 1) * 4\n    y = (y / 48 - 1) * 4\n    return x, y",
+            "def points(n):\n    x, y = load(n)\n    return x, y",
+            "unnormalized_input",
+        ),
+        (
+            "class Memory(nn.Module):\n    def write(self, w):\n        self.prev = self.memory\n        self.memory = w",
+            "class Memory(nn.Module):\n    def write(self, w):\n        self.prev = self.memory.detach()\n"
+            "        self.memory = w",
+            "wrong_backward",
+        ),
+    ],
+)
+def test_what_was_changed_in_a_repository_speaks_of_its_cause(good, other, cause):
+    assert named_change({"": good}, {"": other}) == cause
