@@ -286,7 +286,8 @@ def test_edits_there_and_back_are_the_same_ones():
             "unnormalized_input",
         ),
         (
-            "class Memory(nn.Module):\n    def write(self, w):\n        self.prev = self.memory\n        self.memory = w",
+            "class Memory(nn.Module):\n    def write(self, w):\n        self.prev = self.memory\n"
+            "        self.memory = w",
             "class Memory(nn.Module):\n    def write(self, w):\n        self.prev = self.memory.detach()\n"
             "        self.memory = w",
             "wrong_backward",
