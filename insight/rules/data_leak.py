@@ -69,6 +69,9 @@ def check(context: StepContext, memory: set[str]) -> Iterator[Finding]:
     column of the input may be the target, nor may a column for each class tell it. A copy of the model is called with
     changed inputs. A column that is the target up to a little noise, in its own units and at two steps, is a question.
 
+    From the program's text: rows that are doubled before they are split, so that both parts have copies, and targets
+    that begin inside of what the model is given.
+
     The other check calls the model with its own batch, changed at single positions. It runs when the configuration
     declares the model causal (`causality: true`). The rule estimates nothing: before the changed position a causal
     model gives the same numbers, up to the noise between two equal calls. Look at the attention mask, at convolutions
