@@ -34,8 +34,8 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     reads it any more. The probe reads the script and the modules beside it as the first step begins, and looks for
     names that are given a value and read nowhere. Only names whose words say what the value is for count: masks,
     lengths, weights, ends of episodes, orders of samples, terms of a loss, settings such as `gamma` or `temperature`,
-    layers that a module keeps, and functions that update, mask, clip, normalise or initialise; and a changed copy beside
-    whose original goes on. Files with a dozen modules are libraries, in which much is left over for others.
+    layers that a module keeps, and functions that update, mask, clip, normalise or initialise; and a changed copy whose
+    original goes on. Files with a dozen modules are libraries, in which much is left over for others.
 
     The same is said of a result that is dropped: `scores.masked_fill(seen, -inf)` as a statement leaves `scores` as it
     is, `net.state_dict().update(state)` changes a dictionary that nobody keeps, `p.data.clamp(-c, c)` clips nothing,
