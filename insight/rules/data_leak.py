@@ -25,10 +25,10 @@ _TRIED = {
     "the_future_begins_at_the_next_position": "let the mask of the future begin one position earlier: triu(..., "
     "diagonal=1) is what must be hidden, tril(..., diagonal=0) what may be seen",
     "targets_are_not_the_input": "shift the targets by one: inputs tokens[:, :-1], targets tokens[:, 1:]",
-    "what_is_known_and_what_is_asked_are_apart": "split the samples first, and add copies, mirror images or the other "
-    "directions of edges to each part then; let what is to be predicted begin where what is known ends",
     "targets_are_no_input_column": "remove the target, and what is computed from it, from the inputs",
 }
+#: The claim that the program's text contradicts, which nothing has measured.
+_TEXT = "what_is_known_and_what_is_asked_are_apart"
 #: The claim that makes a question only: a good predictor, such as the value before, may be as near.
 _NEARLY = "targets_are_nearly_no_input_column"
 
@@ -50,6 +50,7 @@ def _tried(check: str, outcome: str = "broken") -> Event:
         Recording(structure=_MODEL, events=(_tried("no_position_sees_later_ones"),)),
         Recording(structure=_MODEL, events=(_tried("targets_are_not_the_input"),)),
         Recording(structure=_MODEL, events=(_tried("targets_are_no_input_column"),)),
+        Recording(structure=_MODEL, events=(_tried("what_is_known_and_what_is_asked_are_apart"),)),
     ),
     silent_on=(
         Recording(structure=_MODEL, events=(_checked(is_causal=True),)),
@@ -82,6 +83,17 @@ def check(context: StepContext, memory: set[str]) -> Iterator[Finding]:
         if kind not in memory:
             memory.add(kind)
             yield refutation(context, event, consequence="the model sees what it is to predict", advice=_TRIED[kind])
+    for event in refuted(context, _TEXT):
+        yield refutation(
+            context,
+            event,
+            consequence="what the training is judged by, or is to predict, is known to it",
+            advice="split the samples first, and add copies, mirror images or the other directions of edges to each part "
+            "then; let what is to be predicted begin where what is known ends",
+            metric="",
+            severity="warning",
+            confidence=0.8,
+        )
     for event in refuted(context, _NEARLY, occasion=2):
         if not memory:
             memory.add(_NEARLY)
