@@ -88,8 +88,8 @@ def check(context: StepContext, memory: set[str]) -> Iterator[Finding]:
             context,
             event,
             consequence="what the training is judged by, or is to predict, is known to it",
-            advice="split the samples first, and add copies, mirror images or the other directions of edges to each part "
-            "then; let what is to be predicted begin where what is known ends",
+            advice="split the samples first, then add copies, mirror images or the other directions of edges to each "
+            "part; let what is to be predicted begin where what is known ends",
             metric="",
             severity="warning",
             confidence=0.8,
