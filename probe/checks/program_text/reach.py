@@ -61,7 +61,8 @@ class Reach:
             if isinstance(part, Function)
         }
         units = [(file, node) for file, tree in trees.items() for node in walked(tree) if isinstance(node, _UNITS)]
-        self.is_collection = len(scopes) + sum(_trains_itself(node) for _, node in units) >= _COLLECTION
+        self._trainers = {id(node) for _, node in units if _trains_itself(node)}
+        self.is_collection = len(scopes) + len(self._trainers) >= _COLLECTION
         self._nodes = {id(node) for _, node in units}
         if not running:
             return
@@ -77,16 +78,17 @@ class Reach:
 
     def _follow(self, waiting: list[ast.AST], units: list[ast.AST]) -> None:
         """Take in what is named by what is waiting, and what that names."""
-        others = [node for node in units if id(node) not in self._nodes and not _trains_itself(node)]
+        others = [node for node in units if id(node) not in self._nodes | self._trainers]
         while waiting:
             for part in _named_by(waiting.pop()):
                 if isinstance(part, ast.Name | ast.Attribute):
                     self._named.add(part.id if isinstance(part, ast.Name) else part.attr)
             reached = [node for node in others if getattr(node, "name", "") in self._named and self._is_there(node)]
             methods = [one for node in reached if isinstance(node, ast.ClassDef) for one in node.body]
-            reached += [one for one in methods if isinstance(one, Function) and not _trains_itself(one)]
+            reached += [one for one in methods if isinstance(one, Function) and id(one) not in self._trainers]
             new = [node for node in reached if id(node) not in self._nodes]
             self._nodes |= {id(node) for node in new}
+            others = [node for node in others if id(node) not in self._nodes] if new else others
             waiting += new
 
     def _is_there(self, node: ast.AST) -> bool:
@@ -122,9 +124,9 @@ def _own(tree: ast.Module) -> Iterator[ast.AST]:
         yield from _inside(statement)
 
 
-def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    if isinstance(node, _UNITS):
-        return
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from _inside(child)
+def _inside(node: ast.AST) -> list[ast.AST]:
+    """Return a node and all below it, without functions and classes and what is in them."""
+    found = [] if isinstance(node, _UNITS) else [node]
+    for one in found:  # the list grows
+        found += [child for child in ast.iter_child_nodes(one) if not isinstance(child, _UNITS)]
+    return found
