@@ -171,8 +171,9 @@ class TorchKind:
     def gradients_asked(self, inputs: tuple[Any, ...], *, create_graph: bool) -> None:
         """Note what `torch.autograd.grad` is asked for."""
         mine = {id(one) for one in self._view.parameters}
-        of_parameters = any(id(one) in mine or not one.is_leaf for one in inputs if one.dim())
-        of_inputs = any(one is given for one in inputs for given in self._inputs)
+        shapes = {one.shape for one in self._view.parameters}  # of what an inner loop makes of parameters, too
+        of_parameters = any(id(one) in mine or (not one.is_leaf and one.shape in shapes) for one in inputs if one.dim())
+        of_inputs = any(one is given or _is_joined(one, given) for one in inputs for given in self._inputs)
         self._facts.differentiates_input |= create_graph and of_inputs
         self._facts.differentiates_steps |= create_graph and of_parameters and not of_inputs
 
@@ -258,6 +259,14 @@ def _is_whole(tensor: Any) -> bool:
     if not tensor.is_leaf or tensor.layout is not torch.strided:
         return bool(tensor.is_leaf)  # a sparse one has no memory of its own to be a part of
     return bool(tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes())
+
+
+def _is_joined(column: torch.Tensor, given: torch.Tensor) -> bool:
+    """Return whether an input was made by joining this column with others, as `cat([x, t], 1)`."""
+    node = given.grad_fn
+    parts = node.next_functions if node is not None and node.name().startswith(("Cat", "Stack")) else ()
+    own = column.grad_fn
+    return any(part is own if own is not None else getattr(part, "variable", None) is column for part, _ in parts)
 
 
 def _has_no_neighbours(values: Any) -> bool:

@@ -151,6 +151,29 @@ def test_a_script_is_recognised_whatever_its_spelling(tmp_path, name):
     assert f"kind: {KINDS[name]}" in diagnose(store, run).to_text()
 
 
+COLUMNS = """
+places = torch.rand(8, 2)
+x, t = places[:, :1].clone().requires_grad_() * 1.0, places[:, 1:].clone().requires_grad_()
+"""
+SLOPES = """
+    u = model(torch.cat([x, t], 1))
+    u_t = torch.autograd.grad(u.sum(), t, create_graph=True)[0]
+    u_x = torch.autograd.grad(u.sum(), x, create_graph=True)[0]
+    descend((u_t + u * u_x).square().mean())
+"""
+
+
+def test_columns_that_are_joined_to_an_input_are_part_of_it(tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    text = (
+        COLUMNS
+        + ONE.format(i=2, o=1)
+        + SLOPES.replace("    u = ", "    x, t = x.detach().requires_grad_() * 1.0, t\n    u = ")
+    )
+    store, run = record(tmp_path, text)
+    assert kind_of_events(store.events(run, kind="training_kind")).name == "physics"
+
+
 SERIES = """
 class Forecast(nn.Module):
     def __init__(self):
