@@ -61,7 +61,7 @@ def samples_are_independent(probe: ModelProbe, samples: int | None, *, is_batche
         is_batched: Whether the first axis of the inputs is known to hold samples.
 
     Returns:
-        None where nothing tells that the first axis holds samples, or samples are nodes of one graph.
+        None where nothing tells that the first axis holds samples, or samples are nodes of one graph or steps in time.
     """
     tensors = probe.call.tensors()
     shared = _batch_size(probe)
@@ -79,6 +79,8 @@ def samples_are_independent(probe: ModelProbe, samples: int | None, *, is_batche
             continue
         felt = (move.reshape(shared, -1).amax(1) > probe.limit(at)).nonzero().reshape(-1).tolist()
         others = [row for row in felt if row]
+        if others and probe.reads_rows_in_turn(shared):
+            return None  # the steps of one episode, one behind the other
         if others:
             return broken(
                 MIXED,

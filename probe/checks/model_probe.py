@@ -255,6 +255,27 @@ class ModelProbe:
             self.answers({})
         return given
 
+    def reads_rows_in_turn(self, rows: int) -> bool:
+        """Return whether a recurrent layer is given this many rows as the steps in time of a single sequence.
+
+        Raises:
+            NotAnswered: The time for checks is used up.
+        """
+        found = []
+
+        def keep(module: torch.nn.Module, arguments: tuple[Any, ...]) -> None:
+            given = arguments[0] if arguments else None
+            if isinstance(given, torch.Tensor) and isinstance(module, torch.nn.RNNBase):
+                steps, sequences = (1, 0) if module.batch_first else (0, 1)
+                is_one = given.dim() == 2 or (given.dim() == 3 and given.shape[sequences] == 1)
+                found.append(is_one and given.shape[0 if given.dim() == 2 else steps] == rows)
+
+        layers = [layer for layer in self._copy.modules() if isinstance(layer, torch.nn.RNNBase)]
+        if layers:
+            with removed_after([layer.register_forward_pre_hook(keep) for layer in layers]):
+                self.answers({})
+        return any(found)
+
     def inputs_while_training(self, modules: Sequence[Any]) -> list[tuple[Any, torch.Tensor]]:
         """Return each of these modules of the copy with what it is given while all of them are in training mode.
 

@@ -827,6 +827,29 @@ def test_a_large_input_that_the_model_scales_itself(tmp_path, kind, outcome):
     assert outcomes(tmp_path, model, loss)["large_inputs_are_scaled_by_the_model", "x"] == outcome
 
 
+@pytest.mark.parametrize(("shape", "outcome"), [((-1, 1, 8), "none"), ((-1, 4, 8), "broken")])
+def test_rows_of_one_sequence_are_no_samples_that_mix(tmp_path, shape, outcome):
+    torch.manual_seed(0)
+
+    class Policy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.lstm, self.last = nn.Linear(3 * shape[1], 8 * shape[1]), nn.LSTM(8, 8), nn.Linear(8, 2)
+
+        def forward(self, x):
+            hidden, _ = self.lstm(self.first(x).relu().view(*shape))
+            return self.last(hidden).mean(1)
+
+    model = Policy()
+
+    def loss():
+        x = torch.randn(20, 3 * shape[1])
+        return functional.cross_entropy(model(x), (x[:, 0] > 0).long())
+
+    found = outcomes(tmp_path, model, loss)
+    assert next((told for (check, _), told in found.items() if check == "samples_are_independent"), "none") == outcome
+
+
 def test_lengths_that_a_model_only_gives_back_are_used(tmp_path):
     torch.manual_seed(0)
 
