@@ -57,6 +57,7 @@ class Learners:
         self._steppers: dict[int, _Stepper] = {}
         self._used: dict[int, list[tuple[int, float | LateScalar | None]]] = {}
         self._count, self._ended = 0, -1
+        self._is_opened = True
         self._groups: dict[frozenset[int], str] = {}
         self._has_several = False
         self._ever: set[frozenset[int]] = set()
@@ -67,24 +68,37 @@ class Learners:
         self.turned: Callable[[int, frozenset[int]], None] = lambda _step, _stepped: None
         self.changed: Callable[[], None] = lambda: None
 
-    def backward_begins(self) -> None:
+    def backward_begins(self, *, is_opened: bool = True) -> None:
         """Note the gradients that are there, and drop passes whose gradients have been cleared.
 
         In steps that were not seen since, they may have been cleared without a sign.
+
+        Args:
+            is_opened: Whether a forward of the model was seen before, so that the lifecycle has counted the pass.
         """
+        optimizers = self._view.optimizers
+        if len(optimizers) < 2:
+            return
+        self._is_opened = is_opened
+        cleared = self._passes.cleared if is_opened else {id(one) for one in optimizers if self._view.is_cleared(one)}
         step = self._recorder.current.step
         if step > self._ended + 1:
             self._ended = step - 1
             for stepper in self._steppers.values():
                 stepper.passes.clear()
-        for optimizer in self._view.optimizers:
+        for optimizer in optimizers:
             stepper = self._steppers.get(id(optimizer)) or self._add(optimizer)
-            if id(optimizer) in self._passes.cleared:
+            if id(optimizer) in cleared:
                 stepper.passes.clear()
             stepper.marks = stepper.look()
 
-    def backward_ends(self, loss: float | LateScalar | None) -> None:
-        """Count the pass, and its loss, for the optimizers whose gradients have changed since it began."""
+    def backward_ends(self, loss: float | LateScalar | None, *, unopened: float | LateScalar | None = None) -> None:
+        """Count the pass, and its loss, for the optimizers whose gradients have changed since it began.
+
+        Args:
+            unopened: The loss of a pass without a forward that was seen, as of `model.forward(x)`.
+        """
+        loss = loss if self._is_opened else unopened
         self._count += 1
         for stepper in self._steppers.values():
             if stepper.marks and stepper.look() != stepper.marks:

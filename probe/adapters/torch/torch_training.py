@@ -313,6 +313,7 @@ class TorchTraining:
             self.lifecycle.forward_opens(counts=True)
         elif not current.is_open and not is_aside():
             self._unopened = self._losses.loss_of(roots)  # of a model in evaluation mode; a step will tell
+            self.learners.backward_begins(is_opened=False)
         if not self.lifecycle.backward_begins(partial(self._losses.loss_of, roots)):
             return
         if self._facts.is_listening:
@@ -320,8 +321,7 @@ class TorchTraining:
             accumulation.backward_begins(current.root, place=calling_place() if accumulation.asks_for_places else None)
         if self.kind.is_looking:
             self.kind.backward_begins(only_scalar(roots))
-        if len(self._view.optimizers) > 1:
-            self.learners.backward_begins()
+        self.learners.backward_begins()
 
     def _look_at_tensors(self, roots: Any) -> None:
         """Do what a forward does of a training without an optimizer, of which no forward is seen."""
@@ -347,7 +347,7 @@ class TorchTraining:
         if not self._current.is_idle and self._current.thread == get_ident():
             self._recorder.backward_ends()
             if len(self._view.optimizers) > 1:
-                self.learners.backward_ends(self._current.root)
+                self.learners.backward_ends(self._current.root, unopened=self._unopened)
             elif not self._view.optimizers and self._current.saw_backward and self._hand_steps.is_watching:
                 self._hand_steps.backward_ends()
             if not self._current.has_recorded:

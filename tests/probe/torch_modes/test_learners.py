@@ -66,6 +66,38 @@ def main():
     return agent
 trained = list(main().nets.values())
 """
+#: Its critics' forwards are called directly, so that no hook sees them, and the actor's loss reaches them too.
+DIRECTLY = """
+class Net(nn.Module):
+    def __init__(self, i):
+        super().__init__()
+        self.inner = net(i, 6, 1)
+        self.optimizer = torch.optim.SGD(self.parameters(), 0.1)
+    def forward(self, x):
+        return self.inner(x)
+    def learn(self, loss):
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+q1, q2, pi, slow = Net(5), Net(5), Net(4), Net(5)
+alpha = torch.zeros(1, requires_grad=True)
+of_alpha = torch.optim.SGD([alpha], 0.1)
+for _ in range(steps):
+    states = torch.randn(8, 4)
+    both = torch.cat([states, torch.randn(8, 1)], 1)
+    with torch.no_grad():
+        values = slow(torch.cat([states, pi(states)], 1)) + 1
+    one = q1.learn((q1.forward(both) - values).square().mean())
+    two = q2.learn((q2.forward(both) - values).abs().mean())
+    acted = torch.cat([states, pi(states)], 1)
+    three = pi.learn(-torch.min(q1(acted), q2(acted)).mean())
+    of_alpha.zero_grad()
+    (alpha.exp() * acted.detach().mean()).backward()
+    of_alpha.step()
+    losses.append({"q1": one, "q2": two, "pi": three})
+trained = [q1, q2, pi]
+"""
 TRAININGS = {"one after the other": GAN, "both gradients before both steps": LATE_STEPS, "in a dictionary": AGENT}
 
 
@@ -82,6 +114,14 @@ def test_each_learner_has_its_own_loss_and_the_script_ends_as_it_does_alone(run_
     assert (series.steps.tolist(), series.values.tolist()) == ([*range(len(whole))], pytest.approx(whole))
     (event,) = store.events(found.id, kind="learners")
     assert {learner["name"] for learner in event.data["learners"]} == losses[0].keys()
+
+
+def test_a_loss_whose_forward_no_hook_sees_is_that_of_its_own_learner(run_alike):
+    store, found, losses = run_alike(DIRECTLY)
+    for learner in losses[0]:
+        values = store.series(found.id, "", f"scalar/{learner}/loss").values.tolist()
+        own = [step[learner] for step in losses]
+        assert values == pytest.approx([own[0], *own[len(own) - len(values) + 1 :]]), learner
 
 
 def test_terms_that_are_differentiated_one_by_one_are_no_accumulation(run_alike):
