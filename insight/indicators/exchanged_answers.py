@@ -24,7 +24,7 @@ _UNKNOWN, _CORRELATED, _QUANTILE = 2.0, 0.2, 1.64
 #: squared error of which half a percent is explained. Small data that are seen again and again are memorised so far.
 _USELESS, _SCORE = 0.01, 2.0
 #: Part of the loss by which it falls where something is learned. Our choice.
-_FALLEN: Final = 0.1
+_FALLEN: Final = 0.3
 #: Score of all looks together, and correlation, beyond which something was learned for certain.
 _KNOWN, _CLEAR = 6.0, 0.2
 #: Score of each of two looks in a row that takes back what was said of earlier ones.
@@ -86,7 +86,9 @@ class ExchangedAnswers:
     def knows_nothing(self) -> bool:
         """True if the answers of several looks were worth no more in their own order than in any other."""
         newest = self.looks[-1] if self.looks else None
-        if newest is None or len(self.looks) < _FEWEST or newest.step < _EARLIEST or newest.score > _SURE:
+        if newest is None or len(self.looks) < _FEWEST or newest.step < _EARLIEST:
+            return False
+        if newest.score > _SURE and newest.gain > _USELESS:
             return False
         samples = sum(look.samples for look in self.looks)
         correlation = self._correlation + _QUANTILE / sqrt(samples)

@@ -1,7 +1,8 @@
 """Optimizers that are called with a closure, or stand behind a wrapper."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import cache, wraps
+from inspect import signature
 from typing import Any
 
 import torch
@@ -13,8 +14,23 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def closure_of(arguments: Sequence[Any], options: Mapping[str, Any]) -> Callable[[], Any] | None:
-    """Return the closure that an optimizer's `step` is called with; None if it has none."""
-    return arguments[1] if len(arguments) > 1 else options.get("closure")
+    """Return the closure that an optimizer's `step` is called with; None if it has none.
+
+    An optimizer of others may take something else first, such as a direction or the model, which stays as it is.
+    """
+    given = arguments[1] if len(arguments) > 1 else options.get("closure")
+    is_first = len(arguments) > 1
+    return given if callable(given) and not (is_first and not _takes_closure(type(arguments[0]).step)) else None
+
+
+@cache
+def _takes_closure(step: Callable[..., Any]) -> bool:
+    """Return whether the first parameter of the `step` of an optimizer's class is a closure, as its name says."""
+    try:
+        _, first, *_ = signature(step).parameters
+    except (TypeError, ValueError):  # of a step that has no signature, or no parameters
+        return False
+    return "closure" in first
 
 
 def with_report(arguments: tuple[Any, ...], options: dict[str, Any], report: Callable[[], object]) -> Arguments:
@@ -32,9 +48,9 @@ def _reporting_once(closure: Callable[[], Any], report: Callable[[], object]) ->
 
     @wraps(closure)
     @skipped_by_warnings
-    def evaluate() -> Any:
+    def evaluate(*arguments: Any, **options: Any) -> Any:
         nonlocal is_first
-        loss = closure()
+        loss = closure(*arguments, **options)
         if is_first:
             is_first = False
             report()

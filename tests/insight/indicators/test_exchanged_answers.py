@@ -33,14 +33,14 @@ def test_what_looks_tell(scores, samples, knows_nothing):
 
 def test_the_newest_look_alone_may_show_that_something_was_learned():
     answers = ExchangedAnswers()
-    for event in _looks((-2.0, -3.0, -2.0, -1.0, 0.0, 9.3), spread=0.0001):
+    for event in _looks((-2.0, -3.0, -2.0, -1.0, 0.0, 9.3), spread=0.002):
         answers.learn([event], None)
     assert not answers.knows_nothing
 
 
 def test_knowledge_of_little_use_is_some_where_the_loss_falls():
     answers = ExchangedAnswers()
-    for step, loss in enumerate((2.2, 2.1, 2.0, 1.8)):
+    for step, loss in enumerate((2.2, 2.1, 1.9, 1.5)):
         answers.learn(_looks((1.6,), loss=loss, spread=0.004, first=100 + step), None)
     assert answers.score > 3.0
     assert not answers.knows_nothing

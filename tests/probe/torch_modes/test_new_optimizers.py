@@ -137,3 +137,51 @@ def test_where_none_was_given_networks_with_an_optimizer_each_keep_both():
                     optimizer.step()
         assert store.events(monitor.run.id, kind="optimizer_changed") == ()
         assert len(store.structure(monitor.run.id).optimizers) == 2
+
+
+#: Optimizers whose `step` takes something else first; what is called there may also be asked for its attributes.
+OTHER_STEPS = """
+class Along(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.1})
+    def step(self, direction, g=None, options=None):
+        for at, p in enumerate(self.param_groups[0]["params"]):
+            p.data.add_(direction[at] if isinstance(direction, list) else direction[at : at + 1].view(1, 1), alpha=0.1)
+        return options["closure"]() if options else None
+class OfModel(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.1})
+    def step(self, network):
+        for p in network.inner.parameters():
+            p.data.sub_(0.1 * p.grad)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(3, 1, bias=False)
+    def forward(self, x):
+        return self.inner(x)
+model = Net()
+optimizer = {optimizer}(model.parameters())
+for _ in range(steps):
+    loss = (model(torch.randn(8, 3)) - 1).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step({given})
+    losses.append(loss.item())
+trained = [model]
+"""
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "given"),
+    [
+        ("Along", "[-p.grad for p in model.parameters()], g=3"),
+        ("Along", "-model.inner.weight.grad.mean().view(1), options={'closure': lambda: 1}"),
+        ("OfModel", "model"),
+        ("torch.optim.LBFGS", "lambda: (model(torch.ones(2, 3)) - 1).square().mean()"),
+    ],
+)
+def test_a_step_that_takes_something_else_first_gets_it_as_it_is(run_alike, optimizer, given):
+    text = OTHER_STEPS.replace("{optimizer}", optimizer).replace("{given}", given)
+    _, _, losses = run_alike(text)
+    assert len(set(losses)) > 1
