@@ -8,6 +8,7 @@ import numpy as np
 from ...storage import ROOT_SITE, Finding
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..indicators.executable_checks import refutation, refuted, refuting_event
+from ..indicators.lowered_findings import withdrawn
 from ..indicators.slow_path import GUESSES, JUDGED, LONG_PATH, RECORDS, SlowPath
 from ..indicators.steady_rate import SteadyRate
 from ..recording import Recording, chain
@@ -23,6 +24,8 @@ _LASTING = 12
 _SAME, _NOISES = 0.02, 4.0
 #: Little movement under a loss of unknown floor: path, and share of the first loss within which it stands (our choice).
 _SHORT_PATH, _UNMOVED = 0.01, 0.05
+#: Share by which a loss has left the one of which was said that it hardly moves. Our choice.
+_LEFT = 0.1
 _STANDING_KINDS = frozenset({"policy", "value", "preference", "adversarial", "meta"})
 
 
@@ -35,13 +38,14 @@ class _LearningRateTooLowState:
     rate: SteadyRate = field(default_factory=lambda: SteadyRate(_LASTING))
     path: SlowPath = field(default_factory=SlowPath)
     is_reported: bool = False
+    found: Finding | None = None
 
 
 def _skip_window(lookahead: Lookahead, memory: _LearningRateTooLowState) -> SkipWindow | None:
     """Skip records while the weights move."""
     updates = lookahead.typical_updates()
     if memory.is_reported or updates is None:
-        return lookahead.whole if memory.is_reported else None
+        return lookahead.whole if memory.is_reported and memory.found is None else None
     ratios, losses, rates = np.array(updates), lookahead.scalars("loss"), lookahead.scalars("learning_rate")
 
     def learn(records: int) -> None:
@@ -136,10 +140,11 @@ def check(context: StepContext, memory: _LearningRateTooLowState) -> Iterator[Fi
     is within 10 % of that of guessing; after 300 steps, to less than 30 %, and it is within 3 %; or to less than 1 %,
     and the loss is within 5 % of its first value. Updates of exactly zero are a missing step. In a
     rehearsal it fires when a copy of the optimizer lowers the loss of one batch by less than 2 % in 200 steps, and Adam
-    lowers it by more than a quarter. Raise the rate towards
-    updates of 0.001 of the weights.
+    lowers it by more than a quarter. Where the loss falls by a tenth later, a slow beginning is withdrawn. Raise the
+    rate towards updates of 0.001 of the weights.
     """
     if memory.is_reported:
+        yield from _learns_after_all(context, memory)
         return
     for event in refuted(context, "optimizer_lowers_the_loss"):
         memory.is_reported = True
@@ -204,7 +209,7 @@ def _whole_path(context: StepContext, memory: _LearningRateTooLowState, ratio: f
         return
     guessing = f", where guessing gives {path.guess:.4g}" if path.guess > 0 else ""
     memory.is_reported = True
-    yield context.finding(
+    memory.found = context.finding(
         ROOT_SITE,
         "update/ratio_to_weight",
         {"path": path.length, "records": path.records, "loss": loss, "first_loss": path.first_loss},
@@ -218,6 +223,21 @@ def _whole_path(context: StepContext, memory: _LearningRateTooLowState, ratio: f
         "schedule, and that no clipping or loss divisor shrinks the gradient",
         confidence=0.7,
     )
+    yield memory.found
+
+
+def _learns_after_all(context: StepContext, memory: _LearningRateTooLowState) -> Iterator[Finding]:
+    """Withdraw what was said of a slow beginning once the loss has left it."""
+    if memory.found is None:
+        return
+    _learn(memory, context.scalar("loss"), context.scalar("learning_rate"))
+    told, loss = memory.found.evidence["loss"], memory.path.losses.median()
+    if loss < told - _LEFT * abs(told):
+        words = (
+            f"the loss was {told:.4g} after the first {memory.found.evidence['records']:.0f} records, and is {loss:.4g}"
+        )
+        yield withdrawn(memory.found, context, f"{words} by step {context.step}: the beginning was slow")
+        memory.found = None
 
 
 def _is_standing(context: StepContext, memory: _LearningRateTooLowState, loss: float) -> bool:

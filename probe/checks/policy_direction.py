@@ -99,11 +99,14 @@ class PolicyDirection:
             handle.remove()
         self._handles = []
         for advantage in self._advantages:
-            slope = torch.zeros_like(advantage)
+            slope, used = torch.zeros_like(advantage), torch.zeros_like(advantage)
             for factor, gradient in self._seen:
                 if factor.numel() == gradient.numel() == advantage.numel() and _is_same(factor, advantage):
-                    slope += factor.reshape(-1).double() * gradient.reshape(-1).double()
-            result = self._of_choices(advantage) or _verdict(slope, advantage)
+                    weight = factor.detach().reshape(-1).double()
+                    slope += weight * gradient.reshape(-1).double()
+                    # the loss may take another baseline, so that its weights have other signs than the advantage
+                    used += weight.copysign(weight * _correlation(weight, advantage))
+            result = self._of_choices(advantage) or _verdict(slope, used)
             if result is not None:
                 return result
         return self._of_single_actions()
@@ -231,14 +234,15 @@ def _negated(node: Any) -> Any:
 
 
 def _scaled(node: Any) -> tuple[Any, int]:
-    """Return the node that a number multiplies, and the number's sign; None and 1 if this does not."""
+    """Return the node that constants multiply, and their sign; None and 1 if this does not, 0 for several signs."""
     given = [before for before, _ in node.next_functions]
     if node.name() != "MulBackward0" or len(given) != 2 or given.count(None) != 1:
         return None, 1
     number = node._saved_self if given[0] is None else node._saved_other
-    if not isinstance(number, torch.Tensor) or number.numel() != 1:
+    if not isinstance(number, torch.Tensor) or not number.numel():
         return None, 1
-    return given[0] or given[1], 1 if float(number) >= 0 else -1
+    low, high = (float(one) for one in number.detach().aminmax())
+    return given[0] or given[1], 1 if low >= 0 else -1 if high <= 0 else 0
 
 
 def _is_density(node: Any) -> bool:

@@ -160,3 +160,17 @@ def test_a_process_that_was_asked_to_end_is_no_error_wherever_it_was() -> None:
         event = Event("process_killed", 0, data={"signal": signal})
         (found,) = findings_of("process-killed", {}, chain("one:Dense"), event)
         assert found.severity == severity
+
+
+def test_a_rate_that_was_only_slow_at_first_is_withdrawn_when_the_loss_falls() -> None:
+    model = chain("one:Dense", "two:Dense")
+    series = {"one.weight update/ratio_to_weight": 1e-4, "one.weight gradient/l2_norm": 1.0}
+    series["scalar/target/entropy"] = 2.3026
+    series["scalar/learning_rate"] = 0.02
+    called = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
+    slow = tuple(2.303 - 1e-5 * step for step in range(200))
+    falls = tuple(2.3 - 0.005 * step for step in range(200))
+    (said,) = findings_of("learning-rate-too-low", {"scalar/loss": slow, **series}, model, called)
+    (taken,) = findings_of("learning-rate-too-low", {"scalar/loss": (*slow, *falls), **series}, model, called)
+    assert (said.severity, taken.severity) == ("warning", "info")
+    assert "the beginning was slow" in taken.explanation

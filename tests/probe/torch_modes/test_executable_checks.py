@@ -277,6 +277,21 @@ class ActorCritic(nn.Module):
         return self.policy(x), self.value(x).squeeze(1)
 
 
+@pytest.mark.parametrize(("sign", "outcome"), [(-1, "held"), (1, "broken")])
+def test_a_policy_whose_weights_are_negative_and_whose_baseline_is_another(tmp_path, sign, outcome):
+    torch.manual_seed(0)
+    model = ActorCritic()
+
+    def loss():
+        logits, value = model(torch.randn(32, 4))
+        chosen = logits.softmax(1).gather(1, torch.randint(0, 2, (32, 1))).squeeze(1)
+        returns, truncated = torch.randn(32) + 1, torch.rand(32) + 0.5
+        surrogate = sign * truncated * chosen.log() * (returns - value.detach() - 0.7)
+        return (surrogate + functional.smooth_l1_loss(value, returns)).mean()
+
+    assert outcomes(tmp_path, model, loss)["good_actions_become_likelier", ""] == outcome
+
+
 @pytest.mark.parametrize("is_squared_by_hand", [True, False])
 @pytest.mark.parametrize(("sign", "outcome"), [(-1, "held"), (1, "broken")])
 def test_a_policy_that_unlearns_what_did_better_than_expected(tmp_path, sign, outcome, is_squared_by_hand):
