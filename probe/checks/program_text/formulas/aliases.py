@@ -1,4 +1,4 @@
-"""One array under two names, of which one is changed in place while the other is meant to stay."""
+"""One array, or one network, under two names, of which one changes while the other is meant to stay."""
 
 import ast
 from collections.abc import Iterator, Sequence

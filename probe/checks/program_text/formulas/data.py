@@ -33,7 +33,6 @@ _HIGH: Final = frozenset({"hr", "high", "highres", "hq", "large"})
 _FUTURE: Final = frozenset({"future", "fut", "upcoming"})
 #: Names of places along an axis of a picture: `x`, `gy`, `cell_x`, `y0`.
 _AXIS: Final = re.compile(r"^(?:[a-z]+_)?[a-z]?(?P<axis>[xy])\d?$")
-_INVERSE: Final = ("irfft", "irfft2", "irfftn", "ifft", "ifft2", "ifftn")
 
 
 def _mirrored_sides(tree: ast.AST) -> Iterator[Found]:
@@ -289,31 +288,6 @@ def _target_inside_the_context(tree: ast.AST) -> Iterator[Found]:
                 yield "leak", words, future.lineno
 
 
-def _modes_of_another_end(tree: ast.AST) -> Iterator[Found]:
-    """Modes that were multiplied go back to the frequencies that they came from (arXiv:2010.08895, equation 5)."""
-    for function in functions_in(tree):
-        is_inverse = next(calls_in(function, *_INVERSE), None) is not None
-        for node in walked(function) if is_inverse else ():
-            target = node.targets[0] if isinstance(node, ast.Assign) else None
-            if not isinstance(node, ast.Assign) or not isinstance(target, ast.Subscript):
-                continue
-            written = _ends_of(target)
-            read = [_ends_of(one) for one in walked(node.value) if isinstance(one, ast.Subscript)]
-            is_alike = any(_without_signs(one) == _without_signs(written) for one in read)
-            if written and is_alike and written not in read:
-                yield "formula", f"{ast.unparse(node)} writes to other frequencies than it reads", node.lineno
-
-
-def _ends_of(node: ast.Subscript) -> str:
-    """Return the slices of an index, where one begins or ends at a number; empty of others."""
-    has_end = any(isinstance(one, ast.Slice) and (one.lower or one.upper) for one in walked(node.slice))
-    return ast.unparse(node.slice) if has_end else ""
-
-
-def _without_signs(text: str) -> str:
-    return text.replace("-", "").replace(":", "").replace(" ", "")
-
-
 def _target_in_the_history(tree: ast.AST) -> Iterator[Found]:
     """What comes next is asked of what came before it: `seq[:k]` for `seq[k]`, and not `seq[:k + 1]`."""
     for node in walked(tree):
@@ -340,6 +314,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _unscaled_crop,
     _repeated_rows,
     _target_inside_the_context,
-    _modes_of_another_end,
     _target_in_the_history,
 )

@@ -1,4 +1,4 @@
-"""Formulas inside networks: scores of attention, messages along edges, twins that are asked in turn."""
+"""Formulas inside networks: scores and weights of attention, messages along edges, twins, frequencies."""
 
 import ast
 from collections.abc import Iterator
@@ -33,6 +33,7 @@ _WITHOUT_WEIGHTS: Final = (
 )  # fmt: skip
 #: Words of weights that attention gives.
 _WEIGHTS: Final = frozenset({"att", "attn", "attention", "alpha", "a", "weights"})
+_INVERSE: Final = ("irfft", "irfft2", "irfftn", "ifft", "ifft2", "ifftn")
 #: Functions whose values are drawn.
 _RANDOM: Final = (
     "randn", "rand", "normal", "normal_", "uniform", "uniform_", "randn_like", "rand_like", "xavier_uniform_",
@@ -295,6 +296,31 @@ def _is_kept(axis: str, axes: str, kept: str) -> bool:
     return axes[number] in kept and any(one not in kept for one in axes)
 
 
+def _modes_of_another_end(tree: ast.AST) -> Iterator[Found]:
+    """Modes that were multiplied go back to the frequencies that they came from (arXiv:2010.08895, equation 5)."""
+    for function in functions_in(tree):
+        is_inverse = next(calls_in(function, *_INVERSE), None) is not None
+        for node in walked(function) if is_inverse else ():
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            if not isinstance(node, ast.Assign) or not isinstance(target, ast.Subscript):
+                continue
+            written = _ends_of(target)
+            read = [_ends_of(one) for one in walked(node.value) if isinstance(one, ast.Subscript)]
+            is_alike = any(_without_signs(one) == _without_signs(written) for one in read)
+            if written and is_alike and written not in read:
+                yield "formula", f"{ast.unparse(node)} writes to other frequencies than it reads", node.lineno
+
+
+def _ends_of(node: ast.Subscript) -> str:
+    """Return the slices of an index, where one begins or ends at a number; empty of others."""
+    has_end = any(isinstance(one, ast.Slice) and (one.lower or one.upper) for one in walked(node.slice))
+    return ast.unparse(node.slice) if has_end else ""
+
+
+def _without_signs(text: str) -> str:
+    return text.replace("-", "").replace(":", "").replace(" ", "")
+
+
 #: Every formula of this file.
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _attention_scale,
@@ -307,4 +333,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _additive_scores,
     _zero_for_no_attention,
     _weights_over_another_axis,
+    _modes_of_another_end,
 )
