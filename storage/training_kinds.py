@@ -50,7 +50,7 @@ class TrainingKind:
         """What a person reads; empty where nothing is known."""
         parts = [KINDS.get(self.name, self.name)] if self.name else []
         parts += ["full batch"] if self.is_full_batch else []
-        parts += ["fine-tuning with frozen parts"] if self.is_fine_tuning else []
+        parts += ["with frozen parts"] if self.is_fine_tuning else []
         return ", ".join(parts)
 
     def to_text(self) -> str:
