@@ -300,8 +300,12 @@ class TorchAdapter:
         self._guard(self._training.first_step_came_before)(first)
 
     def closure_evaluated(self, optimizer: torch.optim.Optimizer) -> None:
-        """Note the first closure evaluation of an optimizer step that began before `attach`."""
+        """Note a closure evaluation of an optimizer step that began before `attach`."""
         self._guard(self._adoption.closure_evaluated)(optimizer)
+
+    def closure_goes_on(self, optimizer: torch.optim.Optimizer) -> None:
+        """Note one more evaluation in a long search of such a step."""
+        self._guard(self._training.steps.goes_on)(optimizer)
 
     def later_trainings(self) -> LaterTrainings | None:
         """Return what looks at networks that are trained behind this model; None if nobody watches it."""

@@ -15,7 +15,7 @@ from ...tensor_access import HookHandle
 from ..call_order import check_belongs
 from .torch_parameters import TorchView
 from .torch_sites import parameters_of
-from .torch_training import TorchStepHooks
+from .torch_step_hooks import TorchStepHooks
 
 #: After so many steps of watched optimizers, one that steps for the first time was added later.
 _SETTLED: Final = 2
@@ -71,9 +71,10 @@ class Adoption:
         self._handles.append(register_optimizer_step_pre_hook(guarded))
 
     def closure_evaluated(self, optimizer: Optimizer) -> None:
-        """Note the first closure evaluation of an optimizer whose step began before the model was watched."""
+        """Note a closure evaluation of an optimizer whose step began before the model was watched."""
         if id(optimizer) not in self._hooks and self._stepped_parameters(optimizer):
             self._adopt(optimizer)
+        if id(optimizer) in self._hooks:
             self._steps.evaluated(optimizer)
 
     def scaler_steps(self, optimizer: Optimizer) -> None:

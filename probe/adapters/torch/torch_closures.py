@@ -3,12 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
 from inspect import signature
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from ...warning_places import skipped_by_warnings
 
+#: Evaluations in one step from which on the search is the training itself. Our choice: LBFGS makes 20 iterations in a
+#: step, with 25 evaluations at most, unless it is told to make more.
+_LONG_SEARCH: Final = 64
 #: What an optimizer's `step` is called with, itself the first of them.
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -33,26 +36,37 @@ def _takes_closure(step: Callable[..., Any]) -> bool:
     return "closure" in first
 
 
-def with_report(arguments: tuple[Any, ...], options: dict[str, Any], report: Callable[[], object]) -> Arguments:
-    """Return arguments with a closure that calls `report` after its first evaluation; they have a closure."""
+def with_reports(
+    arguments: tuple[Any, ...], options: dict[str, Any], report: Callable[[], object], goes_on: Callable[[], object]
+) -> Arguments:
+    """Return arguments with a closure that tells of its evaluations; they have a closure.
+
+    Args:
+        report: Called after the first evaluation, and after each one of a long search.
+        goes_on: Called before each further evaluation of a long search.
+    """
     closure = closure_of(arguments, options)
     assert closure is not None, "asked for where there is a closure"
-    reporting = _reporting_once(closure, report)
+    reporting = _reporting(closure, report, goes_on)
     if len(arguments) > 1:
         return (arguments[0], reporting, *arguments[2:]), options
     return arguments, {**options, "closure": reporting}
 
 
-def _reporting_once(closure: Callable[[], Any], report: Callable[[], object]) -> Callable[[], Any]:
-    is_first = True
+def _reporting(
+    closure: Callable[..., Any], report: Callable[[], object], goes_on: Callable[[], object]
+) -> Callable[..., Any]:
+    evaluated = 0
 
     @wraps(closure)
     @skipped_by_warnings
     def evaluate(*arguments: Any, **options: Any) -> Any:
-        nonlocal is_first
+        nonlocal evaluated
+        evaluated += 1
+        if evaluated > _LONG_SEARCH:
+            goes_on()
         loss = closure(*arguments, **options)
-        if is_first:
-            is_first = False
+        if evaluated == 1 or evaluated > _LONG_SEARCH:
             report()
         return loss
 

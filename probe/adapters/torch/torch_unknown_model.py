@@ -17,7 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from ...checks.function_mode import is_transformed
 from ...guard import Guard, belongs_to_training
 from .torch_adapter import TorchAdapter
-from .torch_closures import Arguments, closure_of, with_report
+from .torch_closures import Arguments, closure_of, with_reports
 from .torch_cuda_graphs import CaptureListener
 from .torch_hooks import is_traced
 from .torch_idle_optimizers import IdleOptimizers
@@ -273,15 +273,21 @@ class TorchFinder:
     def _look_into_closure(
         self, optimizer: Optimizer, arguments: tuple[object, ...], options: dict[str, object]
     ) -> Arguments | None:
-        """Return the arguments with a closure that reports its first evaluation; None without a closure."""
+        """Return the arguments with a closure that reports its evaluations; None without a closure."""
         if self._adapter is not None or closure_of(arguments, options) is None:
             return None
-        return with_report(arguments, options, partial(self._evaluated_in, optimizer))
+        reports = (partial(report, optimizer) for report in (self._evaluated_in, self._goes_on_in))
+        return with_reports(arguments, options, *reports)
 
     @_kept_from_the_script
     def _evaluated_in(self, optimizer: Optimizer) -> None:
         if self._adapter is not None:
             self._adapter.closure_evaluated(optimizer)
+
+    @_kept_from_the_script
+    def _goes_on_in(self, optimizer: Optimizer) -> None:
+        if self._adapter is not None:
+            self._adapter.closure_goes_on(optimizer)
 
     @_kept_from_the_script
     def _look_at_optimizer(self, optimizer: Optimizer, _arguments: object, _options: object) -> None:

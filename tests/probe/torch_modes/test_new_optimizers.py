@@ -185,3 +185,27 @@ def test_a_step_that_takes_something_else_first_gets_it_as_it_is(run_alike, opti
     text = OTHER_STEPS.replace("{optimizer}", optimizer).replace("{given}", given)
     _, _, losses = run_alike(text)
     assert len(set(losses)) > 1
+
+
+#: All iterations in one call of the optimizer, as programs of physics-informed networks make them.
+ONE_CALL = """
+x = torch.linspace(-1, 1, 32)[:, None]
+model = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.LBFGS(model.parameters(), 0.1, max_iter=150, tolerance_change=0, tolerance_grad=0)
+def closure():
+    optimizer.zero_grad()
+    loss = (model(x) - torch.sin(3 * x)).square().mean()
+    loss.backward()
+    losses.append(loss.item())
+    return loss
+optimizer.step(closure)
+trained = [model]
+"""
+
+
+def test_each_evaluation_of_a_long_search_is_a_step(run_alike):
+    store, run, losses = run_alike(ONE_CALL)
+    recorded = store.series(run.id, "", "scalar/loss")
+    assert len(losses) == 150
+    assert recorded.values.tolist() == pytest.approx([losses[0], *losses[64:]])
+    assert len(store.series(run.id, "0.weight", "gradient/l2_norm").steps) == len(recorded.steps)
