@@ -201,7 +201,7 @@ class TorchFinder:
         )
         return (
             f"only {', '.join(self._recorded)} was recorded; of others, {others}: call mindscope.watch in the script, "
-            "once for each model"
+            "once for each model among them; what is a single number, such as a temperature, can be logged"
         )
 
     @_kept_from_the_script
