@@ -10,7 +10,7 @@ import linecache
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import get_ident
@@ -51,14 +51,20 @@ class CallingPlaces:
         self._known: dict[tuple[int, int], tuple[CodeType, Mapping[str, Any], Callable[..., Any]]] = {}
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-        """Call the function; to be called by the mode itself."""
-        frame = self._caller(sys._getframe(2))
-        if frame is None:
+        """Call the function; to be called by the mode itself. Where no place is found, it is called as it is."""
+        stand_in = None
+        try:
+            frame = self._caller(sys._getframe(2))
+            stand_in = None if frame is None else self._stand_in(frame)
+        except BaseException:  # noqa: BLE001  the training must not feel that we fail
+            pass
+        if stand_in is None:
             return function(*arguments, **options)
         try:
-            return self._stand_in(frame)(function, arguments, options)
+            return stand_in(function, arguments, options)
         except BaseException as error:
-            _without_stand_in(error)
+            with suppress(Exception):
+                _without_stand_in(error)
             raise
 
     def clear(self) -> None:

@@ -58,16 +58,17 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch is untyped
     ) -> Any:
         """Call the function as it is, with the looks around it."""
         del types
-        options, plain, noted = kwargs or {}, func, None
+        options, plain, noted, warns = kwargs or {}, func, None, False
         try:
             plain = plain_function(func)
+            warns = may_warn(plain)
             if is_transformed():
                 self.transformed()
             elif not self._has_failed and (self._guard is None or not self._guard.is_off):
                 noted = self.before(plain, args, options)
         except BaseException as error:  # noqa: BLE001  the training must not feel that the observation fails
             self._failed(error)
-        result = self._places.call(plain, args, options) if may_warn(plain) else plain(*args, **options)
+        result = self._places.call(plain, args, options) if warns else plain(*args, **options)
         if noted is not None:
             try:
                 self.after(plain, args, options, noted, result)

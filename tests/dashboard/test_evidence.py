@@ -94,7 +94,7 @@ def test_who_has_no_token_mutes_nothing(store):
 
 def test_the_page_tells_what_was_ruled_out_and_links_its_numbers(reader, bad_run):
     words = str(findings_list(reader, bad_run))
-    assert "Ruled out" in words
+    assert "No sign of" in words
     assert "metric=activation/nans" in words
 
 
