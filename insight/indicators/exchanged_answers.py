@@ -95,11 +95,11 @@ class ExchangedAnswers:
         is_chance = self.score < _UNKNOWN and correlation < _CORRELATED
         mean = sum(look.score for look in self.looks) / len(self.looks)
         is_useless = median(look.gain for look in self.looks) < _USELESS and mean < _SCORE
-        is_useless &= min(look.loss for look in self.looks) > 0.0 and not self._learns_something
+        is_useless &= min(look.loss for look in self.looks) > 0.0 and not self.has_fallen
         return is_chance or is_useless
 
     @property
-    def _learns_something(self) -> bool:
+    def has_fallen(self) -> bool:
         """True if the loss fell from the first look to the last: of what is worth little, and not of nothing."""
         first, last = self.looks[0].loss, self.looks[-1].loss
         return (first - last) * (-1 if self.looks[-1].is_raised else 1) > _FALLEN * abs(first)

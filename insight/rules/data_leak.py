@@ -50,7 +50,7 @@ def _tried(check: str, outcome: str = "broken") -> Event:
         Recording(structure=_MODEL, events=(_tried("no_position_sees_later_ones"),)),
         Recording(structure=_MODEL, events=(_tried("targets_are_not_the_input"),)),
         Recording(structure=_MODEL, events=(_tried("targets_are_no_input_column"),)),
-        Recording(structure=_MODEL, events=(_tried("what_is_known_and_what_is_asked_are_apart"),)),
+        Recording(structure=_MODEL, events=(_tried(_TEXT),)),
     ),
     silent_on=(
         Recording(structure=_MODEL, events=(_checked(is_causal=True),)),

@@ -41,9 +41,8 @@ _SURE, _LATE = 3, 200
 _SO_FAR = " so far; is it a slow start?"
 #: Records, and sum of updates over weights, after which our healthy trainings had left the entropy of their labels.
 _RECORDS, _PATH = 40, 0.3
-#: What makes scores of pairs, of which the first may be the right one by design; share of the loss that is gained where
-#: something is learned.
-_OF_PAIRS, _LEARNS = ("mul", "div", "cat"), 0.3
+#: What makes scores of pairs, of which the first may be the right one by design.
+_OF_PAIRS = ("mul", "div", "cat")
 #: Times longer for tokens: text models stay at the entropy of their symbols until attention learns.
 _PATIENCE = 6
 #: Records with updates, of which a thinned run has few, before exchanged answers are judged (our choice).
@@ -382,8 +381,7 @@ def _exchanged(context: StepContext, memory: _UninformativeLabelsState, loss: fl
     if may_still_bind(context) or not exchanged.knows_nothing or not has_moved or memory.anchor.self_made.is_self_made:
         return
     first, last = exchanged.looks[0], exchanged.looks[-1]
-    gained = last.loss - first.loss if last.is_raised else first.loss - last.loss
-    if gained > _LEARNS * abs(first.loss):  # something was learned, though not by what was exchanged
+    if exchanged.has_fallen:  # something was learned, though not by what was exchanged
         return
     is_early = last.step < _LATE
     if is_early and memory.found is not None:

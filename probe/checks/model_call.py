@@ -117,24 +117,23 @@ def _replaced(name: str, value: Any, changes: Mapping[str, torch.Tensor], depth:
     return value
 
 
-def outputs_of(value: object, depth: int = 0) -> Iterator[torch.Tensor]:
+def outputs_of(value: object) -> Iterator[torch.Tensor]:
     """Yield the floating-point tensors that a model has returned, nested as they may be."""
-    if isinstance(value, torch.Tensor):
-        if _is_plain(value) and value.is_floating_point() and value.numel():
-            yield value
-    elif depth < _DEEPEST:
-        for inner in _parts(value):
-            yield from outputs_of(inner, depth + 1)
+    return (one for one in _tensors_in(value) if one.is_floating_point())
 
 
-def whole_numbers_of(value: object, depth: int = 0) -> Iterator[torch.Tensor]:
+def whole_numbers_of(value: object) -> Iterator[torch.Tensor]:
     """Yield the tensors of whole numbers that a model has returned, such as lengths, nested as they may be."""
+    return (one for one in _tensors_in(value) if not one.is_floating_point() and not one.is_complex())
+
+
+def _tensors_in(value: object, depth: int = 0) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
-        if _is_plain(value) and not value.is_floating_point() and not value.is_complex() and value.numel():
+        if _is_plain(value) and value.numel():
             yield value
     elif depth < _DEEPEST:
         for inner in _parts(value):
-            yield from whole_numbers_of(inner, depth + 1)
+            yield from _tensors_in(inner, depth + 1)
 
 
 def _parts(value: object) -> Iterable[object]:

@@ -101,11 +101,14 @@ class PolicyDirection:
         for advantage in self._advantages:
             slope, used = torch.zeros_like(advantage), torch.zeros_like(advantage)
             for factor, gradient in self._seen:
-                if factor.numel() == gradient.numel() == advantage.numel() and _is_same(factor, advantage):
-                    weight = factor.detach().reshape(-1).double()
+                if not factor.numel() == gradient.numel() == advantage.numel():
+                    continue
+                weight = factor.detach().reshape(-1).double()
+                correlation = _correlation(weight, advantage)
+                if abs(correlation) > _least(advantage):  # the advantage, shifted, scaled or with another sign
                     slope += weight * gradient.reshape(-1).double()
                     # the loss may take another baseline, so that its weights have other signs than the advantage
-                    used += weight.copysign(weight * _correlation(weight, advantage))
+                    used += weight if correlation > 0 else -weight
             result = self._of_choices(advantage) or _verdict(slope, used)
             if result is not None:
                 return result
@@ -168,11 +171,6 @@ def _verdict(slope: torch.Tensor, advantage: torch.Tensor) -> CheckResult | None
         )
         return broken(DIRECTION, _CLAIM, words, share=share, actions=count)
     return held(DIRECTION, _CLAIM, share=share, actions=count) if share >= _SURE else None
-
-
-def _is_same(factor: torch.Tensor, advantage: torch.Tensor) -> bool:
-    """Return whether the factor is the advantage, shifted, scaled or with another sign."""
-    return abs(_correlation(factor.detach().reshape(-1).double(), advantage)) > _least(advantage)
 
 
 def _least(advantage: torch.Tensor) -> float:

@@ -24,7 +24,7 @@ def known_numbers(tree: ast.AST) -> Mapping[str, float]:
         if isinstance(node, ast.AnnAssign) and node.value is not None and isinstance(node.target, ast.Name):
             given.append((node.target.id, node.value))
         elif isinstance(node, ast.Call) and called(node) == "add_argument":
-            given += _default_of(node)
+            given += [(option_of(node), one.value) for one in node.keywords if one.arg == "default"]
         elif isinstance(node, ast.FunctionDef):
             names = [one.arg for one in node.args.args][-len(node.args.defaults) :] if node.args.defaults else []
             given += list(zip(names, node.args.defaults, strict=False))
@@ -37,11 +37,12 @@ def known_numbers(tree: ast.AST) -> Mapping[str, float]:
     return {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
 
 
-def _default_of(call: ast.Call) -> list[tuple[str, ast.expr]]:
-    """Return the name and the default of an option, `tau` and 0.02 of `add_argument("--tau", default=0.02)`."""
-    spelled = [str(one.value) for one in call.args if isinstance(one, ast.Constant)]
-    name = max(spelled, key=len, default="").lstrip("-").replace("-", "_")
-    return [(name, one.value) for one in call.keywords if one.arg == "default" and name]
+def option_of(call: ast.Call) -> str:
+    """Return the name by which a program reads an option that it adds to its command line."""
+    named = [one.value.value for one in call.keywords if one.arg == "dest" and isinstance(one.value, ast.Constant)]
+    spelled = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    long = max(spelled, key=len, default="").lstrip("-").replace("-", "_")
+    return str(named[0]) if named else long
 
 
 def words_through(node: ast.expr, known: Mapping[str, ast.expr]) -> set[str]:

@@ -78,7 +78,8 @@ class Reach:
 
     def _follow(self, waiting: list[ast.AST], units: list[ast.AST]) -> None:
         """Take in what is named by what is waiting, and what that names."""
-        others = [node for node in units if id(node) not in self._nodes | self._trainers]
+        left_out = self._nodes | self._trainers
+        others = [node for node in units if id(node) not in left_out]
         while waiting:
             for part in _named_by(waiting.pop()):
                 if isinstance(part, ast.Name | ast.Attribute):

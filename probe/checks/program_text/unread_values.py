@@ -23,6 +23,7 @@ from .bindings import (
     scopes_in,
 )
 from .expressions import is_name, names_in
+from .known_values import option_of
 from .module_places import NOWHERE, ModulePlaces
 from .names import Purpose, acts_in_transition, ends_transition, is_action, purpose_of, words_of
 from .reach import Place, Reach
@@ -218,7 +219,9 @@ def _of_the_top(file: _File, reads: Reads, *, is_alone: bool) -> Iterator[Unread
 def _of_settings(file: _File, reads: Reads) -> Iterator[UnreadValue]:
     """Yield options of the command line and fields of classes of settings that no file of the program reads."""
     for node in walked(file.tree):
-        options = [_option(node)] if isinstance(node, ast.Call) and called(node) == "add_argument" else []
+        options = (
+            [(option_of(node), node.lineno)] if isinstance(node, ast.Call) and called(node) == "add_argument" else []
+        )
         if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list):
             options = [
                 (one.target.id, one.lineno)
@@ -303,14 +306,6 @@ def _own_attribute(node: ast.AST) -> str | None:
     target = node.targets[0] if isinstance(node, ast.Assign) else None
     is_own = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
     return target.attr if is_own and isinstance(target, ast.Attribute) else None
-
-
-def _option(node: ast.Call) -> tuple[str, int]:
-    """Return the name by which a program reads an option, and its line."""
-    named = [one.value.value for one in node.keywords if one.arg == "dest" and isinstance(one.value, ast.Constant)]
-    spelled = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-    long = max(spelled, key=len, default="").lstrip("-").replace("-", "_")
-    return str(named[0]) if named else long, node.lineno
 
 
 def words_for(value: UnreadValue) -> str:

@@ -25,7 +25,6 @@ _BITS: Final = frozenset({"bits", "bit", "bpc", "bpd", "bpb", "bpt"})
 _APART: Final = frozenset({"pairwise", "distance", "distances", "dists", "pdist"})
 _NEAREST: Final = frozenset({"argmin", "argmax"})
 _DIAGONAL: Final = frozenset({"diagonal", "diag", "eye", "identity", "inf", "self", "itself", "same", "exclude"})
-_COUNTED: Final = frozenset({"numel", "size", "shape", "len", "count", "dataset"})
 
 
 def _decibels(tree: ast.AST) -> Iterator[Found]:
@@ -163,9 +162,9 @@ def _beyond_half_the_rate(tree: ast.AST) -> Iterator[Found]:
 
 def _bits_of_nats(tree: ast.AST) -> Iterator[Found]:
     """Nats become bits when they are divided by log(2) (Shannon 1948, section 1)."""
-    named = [(name, value, line) for name, value, line in assignments(tree)]
+    named = list(assignments(tree))
     for function in functions_in(tree):
-        returned = [one for one in walked(function) if isinstance(one, ast.Return) and one.value is not None]
+        returned = [one for one in walked(function) if isinstance(one, ast.Return)]
         named += [(function.name, one.value, one.lineno) for one in returned if one.value is not None]
     for name, value, line in named:
         node = value.args[0] if isinstance(value, ast.Call) and called(value) == "float" and value.args else value

@@ -16,6 +16,7 @@ from ..expressions import (
     operand,
     words_in,
 )
+from ..known_values import values_of_names
 from ..names import words_of
 from ..operations import axis_of
 from ..trees import walked
@@ -258,9 +259,7 @@ def _fills_with_zero(node: ast.AST | None) -> bool:
 def _weights_over_another_axis(tree: ast.AST) -> Iterator[Found]:
     """The weights of a sum add up to one along the axis that is summed (Bahdanau et al. 2015, equation 6)."""
     for function in functions_in(tree):
-        given: dict[str, list[ast.expr]] = {}
-        for name, value, _ in assignments(function):
-            given.setdefault(name, []).append(_dropped(value))
+        given = {name: [*map(_dropped, values)] for name, values in values_of_names(function).items()}
         weights = {name: axis_of(one) for name, (one, *more) in given.items() if called(one) == "softmax" and not more
                    if isinstance(one, ast.Call) and words_of(name) & _WEIGHTS}  # fmt: skip
         for node in walked(function) if weights else ():

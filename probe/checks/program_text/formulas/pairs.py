@@ -1,11 +1,11 @@
 """What belongs together stays together: inputs and targets in one order, pictures and places, a batch and its seed."""
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from ..bindings import Function, called, functions_in, parameters_of
-from ..expressions import assignments, blocks_in, calls_in, is_name, name_of, operand, words_in
+from ..expressions import assignments, blocks_in, calls_in, is_name, name_of, names_in, operand, words_in
 from ..names import words_of
 from ..trees import walked
 from .pattern import Found, Pattern
@@ -217,12 +217,8 @@ def _mirrored_without_map(tree: ast.AST) -> Iterator[Found]:
                 other = _PAIRED.get(name, "")
                 is_mirror = called(value) == "flip" and isinstance(value, ast.Call) and name_of(operand(value)) == name
                 given = {each for each, _, _ in assignments(statement)}
-                if is_mirror and other and other not in given and other in _names_beside(block):
+                if is_mirror and other and other not in given and any(other in names_in(one) for one in block):
                     yield "formula", f"{name} = {ast.unparse(value)} mirrors pictures, and {other} stays as it is", line
-
-
-def _names_beside(block: Sequence[ast.stmt]) -> set[str]:
-    return {one.id for statement in block for one in walked(statement) if isinstance(one, ast.Name)}
 
 
 #: Every formula of this file.
