@@ -9,7 +9,7 @@ from typing import Final
 
 from ..mutations import OPERATORS, Harm, harm, write_mutant
 from .entries import GROUPS, Entry
-from .interpreters import interpreter
+from .interpreters import in_clone, interpreter
 from .kept import Runner
 from .logged import write_logged
 from .trial import Cost, Watched
@@ -127,7 +127,7 @@ def healthy_case(
     plain = runner.plain(python, entry.program, seed)
     if plain.value != plain.value:
         raise RuntimeError(f"entry {entry.name!r} fails at seed {seed} without the monitor: {plain.error}; mend it")
-    watched = runner.watched(python, entry.program, seed)
+    watched = runner.watched(python, in_clone(entry.program, python), seed)
     case = Case(entry, seed, "", None, "", "", None, plain, watched)
     return _with_further(case, runner, cache, further, good)
 

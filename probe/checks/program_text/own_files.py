@@ -18,29 +18,52 @@ from .trees import trees_of
 _MOST_FILES, _MOST_BYTES = 40, 200_000
 #: Bytes of text that a run records. Our choice: as much as a few hundred steps take.
 _MOST_RECORDED = 400_000
+#: What lies in the folder of a project and in none below it.
+_PROJECT_MARKS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")
 
 
 def own_sources() -> tuple[str, dict[str, str]]:
     """Return the path of the script that runs, and the texts of its files by path; nothing where there is no script.
 
-    Modules count that are loaded from the script's folder, or from below it.
+    Modules count that are loaded from the script's project, as its version control or packaging marks it; from the
+    script's folder or below it where nothing does, or where the project has more files than a person's program.
     """
     script = _file_of(sys.modules.get("__main__"))
     if not os.path.isfile(script) or _is_installed(script):
         return "", {}
-    folder = os.path.join(os.path.dirname(script), "")
+    folder = os.path.dirname(script)
+    for root in dict.fromkeys((_project_of(folder), folder)):
+        texts = _texts_below(os.path.join(root, ""), script)
+        if len(texts) <= _MOST_FILES:
+            return script, texts
+    return "", {}
+
+
+def _project_of(folder: str) -> str:
+    """Return the nearest folder around this one that is marked as a project; this one if none is."""
+    home = os.path.expanduser("~")
+    around = folder
+    while around not in (home, os.path.dirname(around)):
+        if any(os.path.exists(os.path.join(around, mark)) for mark in _PROJECT_MARKS):
+            return around
+        around = os.path.dirname(around)
+    return folder
+
+
+def _texts_below(root: str, script: str) -> dict[str, str]:
+    """Return the texts of the script and of loaded modules by path, one more than `_MOST_FILES` at most."""
     texts: dict[str, str] = {}
     for path in [script, *map(_file_of, list(sys.modules.values()))]:
-        if path in texts or not path.startswith(folder) or path.startswith(OUR_FILES) or _is_installed(path):
+        if path in texts or not path.startswith(root) or path.startswith(OUR_FILES) or _is_installed(path):
             continue
-        if len(texts) >= _MOST_FILES:
-            return "", {}
+        if len(texts) > _MOST_FILES:
+            break
         try:
             if os.path.getsize(path) <= _MOST_BYTES:
                 texts[path] = Path(path).read_text(encoding="utf-8")
         except (OSError, ValueError):
             continue
-    return script, texts
+    return texts
 
 
 def own_modules() -> tuple[ModuleType, ...]:
@@ -59,7 +82,7 @@ def _own_modules(_modules: int, _main: int) -> tuple[ModuleType, ...]:
 def recorded_sources(script: str, texts: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the fields of the event `program_text`: the script's name and the texts of its files, by their names.
 
-    Names are relative to the script's folder, and secrets are hidden. None where there is no script, or more text than
+    Names are as from the script's folder, `../model.py` for a file beside it, and secrets are hidden. None where there is no script, or more text than
     `_MOST_RECORDED` bytes.
 
     Args:
@@ -67,11 +90,8 @@ def recorded_sources(script: str, texts: Mapping[str, str]) -> dict[str, Any] | 
     """
     if not script or sum(map(len, texts.values())) > _MOST_RECORDED:
         return None
-    folder = Path(script).parent
-    return {
-        "script": Path(script).name,
-        "files": {Path(path).relative_to(folder).as_posix(): without_secrets(text) for path, text in texts.items()},
-    }
+    named = {Path(os.path.relpath(path, Path(script).parent)).as_posix(): text for path, text in texts.items()}
+    return {"script": Path(script).name, "files": {name: without_secrets(text) for name, text in named.items()}}
 
 
 @contextmanager

@@ -29,7 +29,8 @@ def test_a_driver_is_short_and_its_packages_are_pinned(entry):
     statements = [node for node in ast.walk(ast.parse(entry.program.read_text())) if isinstance(node, ast.stmt)]
     assert len(statements) <= 40
     assert GROUPS[entry.group]
-    assert all("==" in package for package in GROUPS[entry.group])
+    pinned = re.compile(r"[\w.-]+==[\w.]+|github:[\w.-]+/[\w.-]+@[0-9a-f]{40}")
+    assert all(pinned.fullmatch(package) for package in GROUPS[entry.group])
 
 
 def test_every_program_of_the_folders_is_in_the_table():

@@ -1,13 +1,14 @@
 """Results are kept as long as nothing that they depend on changes."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks.faults.outcome import Alarm
-from benchmarks.zoo.interpreters import install, interpreter
+from benchmarks.zoo.interpreters import in_clone, install, interpreter
 from benchmarks.zoo.kept import MUTANT_RESULTS, Runner
 from benchmarks.zoo.trial import Cost, Watched, run_plain
 
@@ -46,6 +47,31 @@ def test_what_was_said_survives_the_file():
 
 def test_plain_programs_run_in_this_environment(tmp_path):
     assert interpreter((), tmp_path) == PYTHON
+
+
+def test_a_repository_is_imported_as_it_is_at_its_commit(tmp_path, monkeypatch):
+    upstream = tmp_path / "upstream"
+    git = ["git", "-C", str(upstream), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", "init", "--quiet", str(upstream)], check=True)
+    commits = []
+    for answer in (1, 2):
+        (upstream / "borrowed.py").write_text(f"ANSWER = {answer}\n")
+        subprocess.run([*git, "add", "."], check=True)
+        subprocess.run([*git, "commit", "--quiet", "-m", "x"], check=True)
+        named = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+        commits.append(named.stdout.strip())
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.{upstream}.insteadOf")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "https://github.com/somebody/something")
+    program = tmp_path / "driver.py"
+    program.write_text("import borrowed, zoo_repository\nprint(borrowed.ANSWER, zoo_repository.FOLDER)\n")
+    python = interpreter((f"github:somebody/something@{commits[0]}",), tmp_path / "cache")
+    placed = in_clone(program, python)
+    said = subprocess.run([python, placed], check=True, capture_output=True, text=True).stdout
+    assert said.split() == ["1", str(placed.parent)]
+    assert in_clone(program, PYTHON) == program
+    with pytest.raises(RuntimeError, match="git cannot give somebody/something at 0000"):
+        interpreter(("github:somebody/something@0000",), tmp_path / "cache")
 
 
 def test_packages_that_cannot_be_installed_are_named(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 from mindscope.probe.checks.program_text import own_files
-from mindscope.probe.checks.program_text.own_files import own_sources
+from mindscope.probe.checks.program_text.own_files import own_sources, recorded_sources
 from mindscope.probe.checks.program_text.unread_values import unread_values, values_are_read, words_for
 
 
@@ -148,6 +148,35 @@ def test_the_files_of_a_program_are_the_script_and_what_lies_beside_it(tmp_path,
     assert own_sources() == (str(script), {str(script): "x = 1\n", str(beside): "x = 1\n"})
     modules["__main__"].__file__ = None
     assert own_sources() == ("", {})
+
+
+@pytest.mark.parametrize(("mark", "files"), [("pyproject.toml", 2), (".git", 2), ("notes.txt", 1)])
+def test_a_script_in_a_folder_of_a_project_has_the_projects_modules(tmp_path, monkeypatch, mark, files):
+    script, model = tmp_path / "scripts" / "train.py", tmp_path / "model.py"
+    script.parent.mkdir()
+    (tmp_path / mark).touch()
+    for name, path in (("__main__", script), ("model", model)):
+        path.write_text("x = 1\n", encoding="utf-8")
+        module = type(sys)(name)
+        module.__file__ = str(path)
+        monkeypatch.setitem(sys.modules, name, module)
+    found, texts = own_sources()
+    assert (found, len(texts)) == (str(script), files)
+    recorded = recorded_sources(found, texts)
+    assert list(recorded["files"]) == ["train.py", "../model.py"][:files]
+
+
+def test_a_project_of_too_many_files_is_read_beside_the_script_alone(tmp_path, monkeypatch):
+    script = tmp_path / "scripts" / "train.py"
+    script.parent.mkdir()
+    (tmp_path / ".git").mkdir()
+    paths = [script, *(tmp_path / f"part_{number}.py" for number in range(45))]
+    for number, path in enumerate(paths):
+        path.write_text("x = 1\n", encoding="utf-8")
+        module = type(sys)("part")
+        module.__file__ = str(path)
+        monkeypatch.setitem(sys.modules, f"part_{number}" if number else "__main__", module)
+    assert own_sources() == (str(script), {str(script): "x = 1\n"})
 
 
 def test_what_functions_keep_in_global_names_is_put_back(tmp_path, monkeypatch):
