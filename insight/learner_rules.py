@@ -1,17 +1,17 @@
 """Shows each learner of a training to the rules that read the loss, as if it were alone.
 
 A record of several learners has the loss of each, `generator/loss`, and their sum. The sum is no loss that anything
-descends, so rules that read the loss get a view of the record in which `loss` is one learner's, and have a memory for
-each learner.
+descends, so rules that read the loss get a view of the record in which loss, rate and weights are one learner's, and
+have a memory for each learner.
 """
 
 from collections.abc import Iterator, Mapping
-from copy import copy
 from dataclasses import replace
 from typing import Final
 
 from ..storage import Event, Finding, StepRecord
-from .context.record_burst import Burst
+from ..storage.records import Json
+from .context.learner_view import LearnerView
 from .context.step_context import StepContext
 from .rule import Rule
 from .rule_scheduler import RuleCall
@@ -22,10 +22,18 @@ _SUFFIX: Final = "/loss"
 
 def learner_names(event: Event) -> tuple[str, ...]:
     """Return the names of a run's learners from the event that tells them; empty for any other event."""
+    return tuple(_told(event))
+
+
+def _told(event: Event) -> dict[str, frozenset[int]]:
+    """Return the numbers of the optimizers by the learner's name."""
     found = event.data.get("learners") if event.kind == "learners" else None
-    if not isinstance(found, list):
-        return ()
-    return tuple(str(learner["name"]) for learner in found if isinstance(learner, dict))
+    learners = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return {str(one["name"]): _numbers(one.get("optimizers")) for one in learners}
+
+
+def _numbers(told: Json) -> frozenset[int]:
+    return frozenset(one for one in told if isinstance(one, int)) if isinstance(told, list) else frozenset()
 
 
 class LearnerRules:
@@ -38,12 +46,14 @@ class LearnerRules:
     def __init__(self, rules: Mapping[str, Rule]) -> None:
         self._reading = frozenset(rule.name for rule in rules.values() if _LOSS in (rule.triggers or rule.needs))
         self.names: tuple[str, ...] = ()
+        self._optimizers: dict[str, frozenset[int]] = {}
         self._memories: dict[tuple[str, str], object] = {}
 
     def learn(self, record: StepRecord) -> None:
         """Take the names of the learners, where the record has them."""
         for event in record.events:
-            self.names = learner_names(event) or self.names
+            self._optimizers = _told(event) or self._optimizers
+            self.names = tuple(self._optimizers)
 
     def takes(self, rule: Rule) -> bool:
         """Return whether the rule is to see the learners one by one."""
@@ -55,11 +65,8 @@ class LearnerRules:
         for name in self.names:
             loss = record.scalars.get(f"{name}{_SUFFIX}")
             if loss is not None:
-                others = {f"{other}{_SUFFIX}" for other in self.names}
-                scalars = {key: value for key, value in record.scalars.items() if key not in others}
-                part = copy(context)
-                part.record, part.learner = replace(record, scalars={**scalars, "loss": loss}), name
-                part.burst, part.index = Burst(), -1
+                hidden = {f"{other}{_SUFFIX}" for other in self.names}
+                part = LearnerView(context, name, loss, hidden=hidden, optimizers=self._optimizers[name])
                 yield part, [self._call(rules[key], name) for key in rules if key in self._reading]
 
     def _call(self, rule: Rule, learner: str) -> RuleCall:

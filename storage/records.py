@@ -94,6 +94,7 @@ class Event:
             sensitive_others (those of them that compute something else then), sensitive (all such modules); recorded
             when they change
         `gradient_before_forward`: parameters, l2_norm
+        `gradient_of_another`: other (the learner whose pass the site's own one was added to)
         `initial_checksum`: checksum, parameters (checksum by site)
         `initial_weight`: mean, std, min, max, fan_in, shape of a weight before the first step
         `landscape`: the fields of a surface of `insight.landscape`

@@ -165,6 +165,11 @@ class StepContext:
         """Number of the optimizer step."""
         return self.record.step
 
+    @property
+    def rate(self) -> float | None:
+        """The learning rate of the first group of parameters that the loss trains; None when it was not recorded."""
+        return self.scalar("learning_rate")
+
     def scalar(self, name: str) -> float | None:
         """Return a logged scalar; None when this record does not carry it."""
         return self.record.scalars.get(name)

@@ -207,7 +207,7 @@ class UpdateStability:
             self.damage = self.damage + 1 if lost else 0
 
     def _learn_rate(self, context: StepContext) -> None:
-        rate = context.scalar("learning_rate")
+        rate = context.rate
         if rate is None or not isfinite(rate):
             return
         if rate > 2 * self.rate > 0:
@@ -290,7 +290,7 @@ class LastStep:
     def learn(self, context: StepContext) -> None:
         """Take this record's step; `is_ordinary` describes it from here on."""
         deviates = self.update.update(context.typical_update)
-        rate = context.scalar("learning_rate")
+        rate = context.rate
         rate = self.rate if rate is None else rate
         self.is_ordinary = not deviates > _STRANGE and rate <= _RISE * self.rate
         self.rate = rate

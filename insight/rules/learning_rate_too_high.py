@@ -11,12 +11,15 @@ from ..indicators.loss_anchor import LossAnchor
 from ..indicators.update_stability import LARGE_UPDATE, UpdateStability, is_cold_start
 from ..recording import Recording, chain
 from ..rule import OPTIMIZER, rule
+from ..running_statistics import Window
 
 _MODEL = chain("one:Dense", "two:Dense")
 _EMBEDDINGS = chain("user:Embedding", "item:Embedding")
 #: Records until a cold start is judged, and losses among them that must be far above the first; a loss that merely
 #: falls slowly has none.
 _JUDGED_AT, _THROWN = 40, 3
+#: Losses of a player whose median is judged, and times the loss of chance that a lost game stays below. Our choice.
+_PLAYED, _FAR = 30, 20.0
 
 
 def _ended_after(update: float, nans: float) -> Recording:
@@ -30,11 +33,41 @@ def _ended_after(update: float, nans: float) -> Recording:
     return Recording(values, _MODEL, events=(Event("exception", 1, data=error),))
 
 
+def _player(losses: tuple[float, ...]) -> Recording:
+    """A game of two networks, whose first step was several times as large as the weights."""
+    values = {"scalar/loss": losses, "one.weight update/ratio_to_weight": (5.0, *(0.001,) * (len(losses) - 1))}
+    return Recording(values, _MODEL, events=(Event("training_kind", 0, data={"name": "adversarial", "reasons": []}),))
+
+
+@dataclass(slots=True)
+class _Game:
+    """The loss of one player of two, which begins at chance: the score of a coin, in one term or in two.
+
+    Attributes:
+        first: The first loss.
+        recent: The newest ones.
+    """
+
+    first: float = float("nan")
+    recent: Window = field(default_factory=lambda: Window(_PLAYED))
+
+    def is_thrown(self, context: StepContext) -> bool:
+        """Take the record's loss; return whether the player is far worse than a coin, and stays so."""
+        loss = context.scalar("loss")
+        if loss is None or context.kind.name != "adversarial":
+            return False
+        self.first = loss if np.isnan(self.first) else self.first
+        self.recent.add(loss)
+        began_at_chance = any(abs(self.first - chance) <= 0.03 * chance for chance in (np.log(2), 2 * np.log(2)))
+        return began_at_chance and len(self.recent) >= _PLAYED and self.recent.median() > _FAR * self.first
+
+
 @dataclass(slots=True)
 class _LearningRateTooHighState:
     """The stability of the updates so far, the lowest loss, and whether the rule is done."""
 
     stability: UpdateStability = field(default_factory=UpdateStability)
+    game: _Game = field(default_factory=_Game)
     anchor: LossAnchor = field(default_factory=LossAnchor)
     is_done: bool = False
     lowest: float = float("inf")
@@ -88,6 +121,7 @@ class _LearningRateTooHighState:
             {"scalar/loss": (2.3, 9.0, float("nan")), "one.weight update/ratio_to_weight": (0.8, 20.0, 900.0)}, _MODEL
         ),
         _ended_after(update=20.0, nans=7.0),
+        _player((1.386, *(400.0, 30.0, 9000.0) * 12)),
         # a first step that leaves nothing of the weights
         Recording(
             {
@@ -150,6 +184,10 @@ class _LearningRateTooHighState:
             _MODEL,
         ),
         _ended_after(update=0.1, nans=7.0),
+        # a generator whose critic sees through it
+        _player((0.693, *(4.0, 9.0, 7.0) * 12)),
+        # critics of Wasserstein's distance, whose loss has no measure
+        _player((0.02, *(400.0, -30.0, 90.0) * 12)),
     ),
 )
 def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[Finding]:
@@ -177,6 +215,9 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
     reported at once if its update is above the limit and ten times the usual one. An adaptive optimizer that starts at
     its full rate is judged after 40 records: if the run recovers, it lacks warm-up.
 
+    The loss of a player in a game of two networks tells little, unless it begins at that of a coin, log 2 or twice it:
+    twenty times as much in the median of thirty records, after such updates, is a lost game (a warning).
+
     Divide the rate by ten or more, and go back to a checkpoint from before.
     """
     stability = memory.stability
@@ -188,6 +229,12 @@ def check(context: StepContext, memory: _LearningRateTooHighState) -> Iterator[F
         yield _report(context, stability, stability.large_from, harm=harm)
         return
     stability.update(context)
+    if memory.game.is_thrown(context) and stability.large_first is not None:
+        memory.is_done = True
+        median = memory.game.recent.median()
+        harm = f"the loss, which began at that of chance ({memory.game.first:.4g}), stays near {median:.4g} since"
+        yield replace(_report(context, stability, stability.large_from, harm=harm), severity="warning")
+        return
     memory.anchor.learn(context)
     if stability.is_damaged() and context.has_a_surrogate_loss:  # such a loss tells nothing: there is no use in waiting
         memory.is_done = True

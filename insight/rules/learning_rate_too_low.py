@@ -159,7 +159,7 @@ def check(context: StepContext, memory: _LearningRateTooLowState) -> Iterator[Fi
             confidence=0.95,
         )
         return
-    _learn(memory, context.scalar("loss"), context.scalar("learning_rate"))
+    _learn(memory, context.scalar("loss"), context.rate)
     memory.path.learn_guess(map(context.scalar, GUESSES))
     ratio = context.typical_update
     yield from _whole_path(context, memory, ratio)
@@ -230,7 +230,7 @@ def _learns_after_all(context: StepContext, memory: _LearningRateTooLowState) ->
     """Withdraw what was said of a slow beginning once the loss has left it."""
     if memory.found is None:
         return
-    _learn(memory, context.scalar("loss"), context.scalar("learning_rate"))
+    _learn(memory, context.scalar("loss"), context.rate)
     told, loss = memory.found.evidence["loss"], memory.path.losses.median()
     if loss < told - _LEFT * abs(told):
         words = (

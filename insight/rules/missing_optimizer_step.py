@@ -181,13 +181,7 @@ def check(context: StepContext, memory: _MissingOptimizerStepState) -> Iterator[
     yield from _never(context, memory)
     yield from _put_back(context, memory)
     yield from _emptied(context, memory, gradient)
-    if (
-        memory.is_reported
-        or context.record.skipped
-        or gradient is None
-        or weight is None
-        or context.scalar("learning_rate") == 0
-    ):
+    if memory.is_reported or context.record.skipped or gradient is None or weight is None or context.rate == 0:
         return
     yield from _cleared(context, memory, gradient)
     update = context.table("update")
@@ -221,7 +215,7 @@ def _emptied(context: StepContext, memory: _MissingOptimizerStepState, gradient:
     if gradient is not None or context.record.skipped:
         memory.emptied.update(False, context.step)
         return
-    if memory.is_reported or arrives is None or update is None or context.scalar("learning_rate") == 0:
+    if memory.is_reported or arrives is None or update is None or context.rate == 0:
         return
     norms, backward = update.there("l2_norm"), arrives.there("l2_norm")
     is_lost = _is_lost(norms, backward)

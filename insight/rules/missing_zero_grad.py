@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 
 from ...storage import ROOT_SITE, Event, Finding
@@ -17,6 +18,12 @@ _SAME = 1e-3
 
 def _left(step: int) -> Event:
     return Event("gradient_before_forward", step, data={"parameters": 2, "l2_norm": 1.0})
+
+
+def _mixed() -> Recording:
+    told = Event("training_kind", 0, data={"name": "adversarial", "reasons": []})
+    mixed = Event("gradient_of_another", 2, "one", data={"other": "two"})
+    return Recording({"one.weight gradient/l2_norm": (0.5,) * 8}, _MODEL, events=(told, mixed))
 
 
 @dataclass(slots=True)
@@ -58,7 +65,10 @@ def _skip_window(lookahead: Lookahead, memory: _MissingZeroGradState) -> SkipWin
         Recording({"one.weight gradient/l2_norm": (0.5,) * 8}, _MODEL, events=tuple(map(_left, range(3, 8)))),
         # exactly what the step before has used
         Recording({"one.weight gradient/l2_norm": (1.0,) * 5}, _MODEL, events=(_left(4),)),
+        # a generator whose gradients hold those of the critic's pass
+        _mixed(),
     ),
+    asks="intent",
     silent_on=(
         Recording({"one.weight gradient/l2_norm": (1.0,) * 8}, _MODEL),
         # a pass of its own, once: a penalty, a probe of the gradient, whose norm is another
@@ -74,7 +84,12 @@ def check(context: StepContext, memory: _MissingZeroGradState) -> Iterator[Findi
     that the step before used, one step is proof. Without an optimizer, the program may keep gradients on purpose: there
     the leftover must have that norm in three steps in a row. Call `optimizer.zero_grad()` once a step, before
     `backward()`.
+
+    Of several optimizers, one may step by the gradients of another's pass as well, which its own pass was added to. In
+    a game of two networks these pull against each other, and the rule reports it; elsewhere a shared part may be meant
+    to follow both, and it is a question.
     """
+    yield from map(partial(_of_another, context), context.events("gradient_of_another"))
     if memory.is_reported:
         return
     norm = _norm(context)
@@ -116,6 +131,25 @@ def check(context: StepContext, memory: _MissingZeroGradState) -> Iterator[Findi
         f"{left:.4g}), and backward() adds to them; each step follows the sum of all gradients so far",
         advice=f"{_remedy(is_by_hand)}; if this is accumulation over micro-batches, declare it with "
         "accumulation_steps in the monitor's configuration",
+    )
+
+
+def _of_another(context: StepContext, event: Event) -> Finding:
+    """Return the finding of an optimizer that uses what another learner's backward pass has left."""
+    mine, other = event.site, event.data.get("other")
+    is_game = context.kind.name == "adversarial"
+    return context.finding(
+        mine if context.model.order(mine) >= 0 else ROOT_SITE,
+        "gradient/l2_norm",
+        {"steps_in_a_row": 3.0},
+        first_step=max(0, event.step - 2),
+        explanation=f"{mine} is stepped by the gradients of two backward passes: that by which {other} has stepped "
+        f"before, and its own, which was added to it"
+        + ("; the two pull it in opposite directions" if is_game else "; is that meant?"),
+        advice=f"clear the gradients of {mine} right before its own backward(), or detach what the loss of {other} "
+        f"gets from it",
+        severity="warning" if is_game else "info",
+        confidence=0.95 if is_game else 0.5,
     )
 
 

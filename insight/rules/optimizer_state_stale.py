@@ -253,7 +253,7 @@ def _broken(context: StepContext, memory: _StaleOptimizerState, *, is_reported: 
     """Yield a finding for replaced state; a single element of a single parameter is left to another rule."""
     for event in context.events("weights_written"):
         memory.written = context.step, frozenset(str(each["site"]) for each in items(event, "weights"))
-    rate, before = context.scalar("learning_rate"), memory.rate
+    rate, before = context.rate, memory.rate
     memory.rate = before if rate is None else rate
     is_new_rate = rate is not None and not 1 / _NEW_RATE < rate / before < _NEW_RATE if before > 0 else False
     broken = [fault for fault in context.broken_state if fault.site not in memory.reported]

@@ -104,7 +104,7 @@ def check(context: StepContext, memory: _RoundedUpdatesState) -> Iterator[Findin
     stayed, counted = _lost(updates, gradients, coarse)
     if not counted.sum():
         return
-    memory.rate.learn(context.scalar("learning_rate"))
+    memory.rate.learn(context.rate)
     share = float(stayed.sum() / counted.sum())
     memory.since = context.step if not len(memory.shares.newest(1)) else memory.since
     memory.shares.add(share)

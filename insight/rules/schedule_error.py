@@ -164,7 +164,7 @@ def check(context: StepContext, memory: _ScheduleErrorState) -> Iterator[Finding
     not be told the loss. A cosine that has risen again behind its `T_max`, and a warm-up that has hardly begun, are
     questions.
     """
-    rate, loss = context.scalar("learning_rate"), context.scalar("loss")
+    rate, loss = context.rate, context.scalar("loss")
     if loss is not None and len(memory.losses) < _FIRST_LOSSES:
         memory.losses.append(loss)
     memory.path.learn_loss(loss)

@@ -210,7 +210,7 @@ def _decay(context: StepContext) -> float:
 
 
 def _report(context: StepContext, memory: _WeightDecayTooHighState, decay: float, pace: float, left: float) -> Finding:
-    rate = context.scalar("learning_rate")
+    rate = context.rate
     rate = float("nan") if rate is None else rate
     return context.finding(
         ROOT_SITE,

@@ -374,7 +374,7 @@ def _flipped(context: StepContext, memory: _WrongLossSignState, loss: float) -> 
 def _rising(context: StepContext, memory: _WrongLossSignState, loss: float) -> Finding | None:
     memory.losses.add(loss)
     memory.updates.add(context.typical_update)
-    rate = context.scalar("learning_rate") or 0.0
+    rate = context.rate or 0.0
     memory.calm = 0 if rate > 1.01 * memory.rate else memory.calm + 1
     memory.rate = rate
     values = memory.losses.newest(_WINDOW)

@@ -2,8 +2,9 @@
 
 import pytest
 from mindscope.insight.engine import Engine
+from mindscope.insight.recording import Recording
 from mindscope.insight.rules import RULES
-from mindscope.storage import Event, ModuleInfo, StepRecord, Structure
+from mindscope.storage import Event, ModuleInfo, OptimizerInfo, ParameterInfo, StepRecord, Structure
 from mindscope.storage.training_kinds import TrainingKind
 
 _LEARNERS = Event("learners", 0, data={"learners": [{"name": "left"}, {"name": "right"}]})
@@ -40,3 +41,33 @@ def test_two_learners_have_a_finding_each():
 def test_a_loss_without_a_floor_may_rise(kind):
     both = [*_CALM, *_SPIKE]
     assert not findings(both, both, kind=kind)
+
+
+def test_a_learner_is_judged_by_its_own_rate_and_weights():
+    learners = [{"name": "left", "optimizers": [1]}, {"name": "right", "optimizers": [0]}]
+    parameters = tuple(
+        ParameterInfo(f"{site}.weight", (4, 4), "float32", True, (number, 0))
+        for site, number in (("left", 1), ("right", 0))
+    )
+    modules = tuple(ModuleInfo(site, "Linear", order, (), True) for order, site in enumerate(("left", "right")))
+    optimizers = (OptimizerInfo("Adam", ({"lr": 0.001},)), OptimizerInfo("Adam", ({"lr": 0.3},)))
+    series = {
+        "scalar/loss": (1.4, *(900.0,) * 39),
+        "scalar/left/loss": (1.386, *(900.0,) * 39),
+        "scalar/right/loss": 0.7,
+        "scalar/learning_rate": 0.001,
+        "scalar/learning_rate/1": 0.3,
+        "left.weight update/ratio_to_weight": (5.0, *(0.01,) * 39),
+        "right.weight update/ratio_to_weight": 0.001,
+    }
+    kind = Event("training_kind", 0, data=TrainingKind("adversarial").to_data())
+    told = Event("learners", 0, data={"learners": learners})
+    recording = Recording(series, Structure(modules, parameters, optimizers), events=(kind, told))
+    engine = Engine({"learning-rate-too-high": RULES["learning-rate-too-high"]})
+    engine.learn_structure(recording.structure)
+    for record in recording.records():
+        engine.observe(record)
+    (found,) = engine.findings
+    assert (found.site, found.evidence["learning_rate"]) == ("left", 0.3)
+    assert found.evidence["largest_update_ratio"] == 5.0
+    assert "divide the learning rate (0.3)" in found.advice

@@ -18,18 +18,25 @@ _MOST_PROBES: Final = 6
 _MOST_NAMED: Final = 3
 #: Backward passes of which it is kept what they reached.
 _MOST_PASSES: Final = 64
+#: Steps in a row that must use the gradients of another learner's pass before it is told. Our choice.
+_IN_A_ROW: Final = 3
 #: Optimizers that a float can tell apart by a bit each.
 _MOST_BITS: Final = 52
 
 
 @dataclass(slots=True)
 class _Stepper:
-    """One optimizer: parameters that show what reaches it, and the backward passes that its next step will use."""
+    """One optimizer: parameters that show what reaches it, and the backward passes that its next step will use.
+
+    Attributes:
+        mixed: Steps in a row that used, beside a pass of its own, one by which another optimizer had stepped before.
+    """
 
     optimizer: Any
     probes: tuple[Any, ...]
     marks: list[tuple[int, int]] = field(default_factory=list)
     passes: list[tuple[int, float | LateScalar | None]] = field(default_factory=list)
+    mixed: int = 0
 
     def look(self) -> list[tuple[int, int]]:
         """Return what changes when a gradient is added to a probe: which tensor it is, and its version."""
@@ -64,6 +71,7 @@ class Learners:
         self._newest: frozenset[int] = frozenset()
         self._told: list[Json] = []
         self._reached: dict[int, set[int]] = {}
+        self._spent: dict[int, tuple[int, Any]] = {}
         self.entered: set[int] = set()
         self.turned: Callable[[int, frozenset[int]], None] = lambda _step, _stepped: None
         self.changed: Callable[[], None] = lambda: None
@@ -110,7 +118,24 @@ class Learners:
         """Note that the optimizer has used its gradients."""
         stepper = self._steppers.get(id(optimizer))
         if stepper is not None:
+            self._tell_of_mixed(stepper)
             self._used[id(optimizer)], stepper.passes = stepper.passes, []
+            self._spent.update((number, (self._count, optimizer)) for number, _ in self._used[id(optimizer)])
+            while len(self._spent) > _MOST_PASSES:
+                del self._spent[next(iter(self._spent))]
+
+    def _tell_of_mixed(self, stepper: _Stepper) -> None:
+        """Record, once, that an optimizer keeps stepping by gradients of a pass that another has used before its own.
+
+        So the generator's step does if its gradients are cleared before the critic's pass, and not behind it.
+        """
+        newest = stepper.passes[-1][0] if stepper.passes else 0
+        spent = (self._spent[number] for number, _ in stepper.passes if number in self._spent)
+        others = [one for when, one in spent if when < newest and one is not stepper.optimizer]
+        stepper.mixed = stepper.mixed + 1 if others else 0
+        if stepper.mixed == _IN_A_ROW:
+            name, other = self.name_of(stepper.optimizer), self.name_of(others[0])
+            self._recorder.event("gradient_of_another", name, other=other)
 
     def step_ends(self) -> None:
         """Record the loss of every learner that has stepped, if there are several."""

@@ -82,8 +82,8 @@ def _own_modules(_modules: int, _main: int) -> tuple[ModuleType, ...]:
 def recorded_sources(script: str, texts: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the fields of the event `program_text`: the script's name and the texts of its files, by their names.
 
-    Names are as from the script's folder, `../model.py` for a file beside it, and secrets are hidden. None where there is no script, or more text than
-    `_MOST_RECORDED` bytes.
+    Names are as from the script's folder, `../model.py` for a file beside it, and secrets are hidden. None where there
+    is no script, or more text than `_MOST_RECORDED` bytes.
 
     Args:
         script: As `own_sources` returns it, with the texts.

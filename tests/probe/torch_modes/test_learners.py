@@ -130,6 +130,20 @@ def test_terms_that_are_differentiated_one_by_one_are_no_accumulation(run_alike)
     assert (event.data["micro_batches"], event.data["terms"], event.data["factor"]) == (1, 3, None)
 
 
+@pytest.mark.parametrize("cleared", ["before the critic's pass", "before its own pass"])
+def test_a_generator_that_keeps_the_gradients_of_the_critics_pass_is_told(run_alike, cleared):
+    attached = GAN.replace("fake.detach()", "generator(torch.randn(8, 3))")
+    if cleared == "before the critic's pass":
+        attached = attached.replace("    of_g.zero_grad()\n", "").replace(
+            "    of_d.zero", "    of_g.zero_grad()\n    of_d.zero"
+        )
+    store, found, _ = run_alike(attached)
+    told = [
+        (event.step, event.site, event.data["other"]) for event in store.events(found.id, kind="gradient_of_another")
+    ]
+    assert told == ([(2, "generator", "discriminator")] if cleared == "before the critic's pass" else [])
+
+
 ONE_NETWORK = {
     "parts of a module that is never called itself": (
         """

@@ -1,0 +1,64 @@
+"""One record as the rules see it that judge one of several learners."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+
+from ..running_statistics import Mask, median
+from .record_burst import Burst, once
+from .step_context import FROM_ZERO, StepContext
+
+
+class LearnerView(StepContext):
+    """A record whose `loss` is one learner's, with the rate and the weights of this learner's optimizers.
+
+    Args:
+        context: The record as it is.
+        learner: Name of the learner.
+        loss: Its loss in this record.
+        hidden: Scalars that are not shown: the losses of the learners.
+        optimizers: Numbers of its optimizers; empty where they are not known.
+    """
+
+    def __init__(
+        self, context: StepContext, learner: str, loss: float, *, hidden: Collection[str], optimizers: frozenset[int]
+    ) -> None:
+        self.__dict__.update(context.__dict__)
+        for name in ("matrices", "typical_update"):
+            self.__dict__.pop(name, None)  # of all learners
+        record = context.record
+        scalars = {key: value for key, value in record.scalars.items() if key not in hidden}
+        self.record, self.learner = replace(record, scalars={**scalars, "loss": loss}), learner
+        self.burst, self.index = Burst(), -1
+        self._optimizers = optimizers
+
+    @property
+    def rate(self) -> float | None:
+        """The learning rate of the first group of the learner's first optimizer."""
+        if not self._optimizers:
+            return super().rate
+        number = sum(len(one.groups) for one in self.model.structure.optimizers[: min(self._optimizers)])
+        return self.scalar(f"learning_rate/{number}" if number else "learning_rate")
+
+    @once
+    def matrices(self) -> Mask | None:
+        """Return `(rows of update,)`: True for weights of matrix products that the learner's optimizers step."""
+        table = self.table("update")
+        if table is None:
+            return None
+        every = self.model.matrices(table.rows.sites)
+        return every & np.array([self._is_own(site) for site in table.rows.sites]) if self._optimizers else every
+
+    def _is_own(self, site: str) -> bool:
+        info = self.model.parameters.get(site)
+        return info is None or info.group is None or bool(info.more_groups) or info.group[0] in self._optimizers
+
+    @once
+    def typical_update(self) -> float:
+        """Return what it is for every record, over the learner's matrices."""
+        table = self.table("update")
+        if table is None or self.matrices is None:
+            return float("nan")
+        ratios = table.column("ratio_to_weight")
+        return median(ratios[self.matrices & table.present & (ratios < FROM_ZERO)])
