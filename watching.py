@@ -12,11 +12,13 @@ from .probe import Config, ConfigError, Monitor, begin, load_config
 from .probe import run_script as _run_script
 from .probe import watch as _watch
 from .probe.adapters import Adapter
+from .probe.failed_start import record_failed_start
 from .probe.guard import Guard
 from .probe.heartbeat import Judge, Judgement
 from .probe.process_ranks import join_run
 from .probe.process_ranks import process_rank as rank_here
 from .probe.script_world import TrainingScript
+from .probe.watch_session import recorded_config
 from .spawned_process import ChildRecipe, children_watched
 from .storage import Json, Listener, Retention, Run, Store, StreamStore, nearest, open_store
 from .storage.last_words import LastWord
@@ -117,7 +119,9 @@ def run_script(
     recording = ScriptRecording(settings, opened, title, source=file, report=report)
     recipe = ChildRecipe(None if file is None else str(file), _absolute(store), title)
     with children_watched(recipe):
-        code = _run_script(script, arguments, recording.start, is_recorded=recording.is_recorded_elsewhere)
+        code = _run_script(
+            script, arguments, recording.start, is_recorded=recording.is_recorded_elsewhere, failed=recording.failed
+        )
     recording.guard.attempt(recording.conclude)
     return code
 
@@ -181,9 +185,24 @@ class ScriptRecording:
             self.guard.attempt(self._report, monitor.run, None)
         return monitor
 
+    def failed(self, error: Exception) -> None:
+        """Record a run that has ended before a model was found."""
+        here = rank_here()
+        run = record_failed_start(
+            self._store,
+            error,
+            name=self._title,
+            config=recorded_config(self._settings),
+            rank=here.rank,
+            run_id=join_run(here, self._title, time.time()),
+        )
+        _prune(self._store, self._settings, here.rank)
+        if self._report is not None and not here.rank:
+            self._report(run, None)
+
     def conclude(self) -> None:
         """Report the run at its end, or the runs that processes of the script have recorded."""
-        if self._report is None:
+        if self._report is None or rank_here().rank:
             return
         if not self._recorded:
             for run in self._runs_of_children():

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from ..storage import StoreError
 from .adapters import Adapter
 from .errors import NotWatchable, ProbeError, ScriptNotFound, Stopped
+from .failed_start import unlisted_networks
 from .guard import Guard
 from .late_import import ImportWatch
 from .lifecycle import is_watched
@@ -53,6 +54,7 @@ def run_script(
     begin: Callable[[Adapter], Closable],
     *,
     is_recorded: Callable[[], bool] = lambda: False,
+    failed: Callable[[Exception], object] | None = None,
 ) -> int:
     """Run the script, record its training and return its exit code; show its errors as Python does.
 
@@ -62,13 +64,18 @@ def run_script(
     Args:
         is_recorded: Whether processes that the script has started recorded their trainings; asked where it trained
             nothing itself.
+        failed: Called with the error that ended the script, if it had trained nothing.
 
     Raises:
         ScriptNotFound, ProbeError, StoreError: As `run_to_end` says.
     """
-    code, reason, left_out = run_to_end(script, arguments, begin)
+    ends: list[Exception] = []
+    code, reason, left_out = run_to_end(script, arguments, begin, failed=ends.append)
     if reason and not is_recorded():
-        _say(f"mindscope: {reason}; nothing was recorded")
+        is_told = bool(ends) and failed is not None
+        _say(f"mindscope: {reason}" + ("" if is_told else "; nothing was recorded"))
+        if ends and failed is not None:
+            _guard_of("the end of the script is not recorded").attempt(failed, ends[0])
     if left_out:
         _say(f"mindscope: {left_out}")
     return code
@@ -81,7 +88,11 @@ def _say(words: str) -> None:
 
 
 def run_to_end(
-    script: Path | TrainingScript, arguments: Sequence[str], begin: Callable[[Adapter], Closable]
+    script: Path | TrainingScript,
+    arguments: Sequence[str],
+    begin: Callable[[Adapter], Closable],
+    *,
+    failed: Callable[[Exception], object] = lambda _: None,
 ) -> tuple[int, str, str]:
     """Run the script; return its exit code, why no model was watched, and what was trained beside it.
 
@@ -89,6 +100,7 @@ def run_to_end(
         script: A Python file, or a module.
         arguments: What the script finds behind its own name in `sys.argv`.
         begin: Begins the watch once the model is found.
+        failed: Called with the error that ended the script before a model was found; an exit and Ctrl-C are none.
 
     Raises:
         ScriptNotFound: There is no such file.
@@ -114,6 +126,8 @@ def run_to_end(
         raise start.refusals[0]
     left_out = "; ".join(words for finder in finders if (words := attempt(finder.left_out, otherwise="")))
     reason = "" if start.monitors or left_out else attempt(_reason, program, code, error, otherwise="")
+    if reason and isinstance(error, Exception):
+        failed(error)
     return code, reason, left_out
 
 
@@ -185,9 +199,7 @@ def _remedy(error: BaseException | None) -> str:
     """Return what to do about an error before the training, behind a semicolon; empty where that is not known."""
     if "relative import" in str(error):
         return "; a part of a package runs as `-- -m PACKAGE.MODULE`"
-    if error is None or "empty parameter list" not in str(error) or "torch" not in sys.modules:
-        return ""
-    found = import_module(".adapters.torch.torch_plain_lists", __package__).words_of_plain_lists(error.__traceback__)
+    found = unlisted_networks(error)
     return f"; {found}" if found else ""
 
 

@@ -34,7 +34,7 @@ from .process_ranks import agree_on_run, process_rank
 from .reconfiguration import ChangeWatcher
 from .resume import resume_points
 
-__all__ = ["begin", "rehearsal", "watch", "watched_from_outside"]
+__all__ = ["begin", "recorded_config", "rehearsal", "watch", "watched_from_outside"]
 
 _log = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ def begin(
             blobs_of(store.url, "", dump.folder)  # which says it where the store cannot hold tensors
         for one in saving(config.on_finding):
             checkpoint_folder(store.url, "", one.folder)  # which says it where there is no place for checkpoints
-        recorded = config.model_dump(mode="json", exclude_unset=True, exclude={"webhook": {"url"}})  # often a secret
+        recorded = recorded_config(config)
         monitor.resume(resume_points(store, name, resume, rank=rank))
         writer = store.begin_run(
             name,
@@ -165,6 +165,11 @@ def begin(
                 writer.close("finished", "")
         raise
     return monitor
+
+
+def recorded_config(config: Config) -> dict[str, Json]:
+    """Return the settings that a run records: those that were given, without what is often a secret."""
+    return config.model_dump(mode="json", exclude_unset=True, exclude={"webhook": {"url"}})
 
 
 def _beat(

@@ -85,7 +85,7 @@ class Event:
         `configuration_changed`: the fields
         `configuration_refused`: error
         `configuration_shadowed`: keys that were edited in the file without effect, since they are set; remedy
-        `exception`: type, message
+        `exception`: type, message, unlisted (networks in plain lists, where an optimizer was made without parameters)
         `explanation`: sample, target, method, x, importance, region, scores
         `first_bad_operation`: operation, phase, file, line, code, inputs, output, source (an earlier cause, if known);
             recorded once, and again after the weights were finite

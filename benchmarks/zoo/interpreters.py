@@ -88,7 +88,7 @@ def _join_with_repository(home: Path, name: str, commit: str) -> None:
             raise RuntimeError(f"git cannot give {name} at {commit}: {done.stderr[-400:].strip()}")
     packages = _site_packages(home)
     (packages / "repository.pth").write_text(f"{clone}\n", encoding="utf-8")
-    (packages / "zoo_repository.py").write_text(f'"""Where the clone is."""\n\nFOLDER = {str(clone)!r}\n', encoding="utf-8")
+    (packages / "zoo_repository.py").write_text(f"FOLDER = {str(clone)!r}\n", encoding="utf-8")
 
 
 def _site_packages(home: Path) -> Path:

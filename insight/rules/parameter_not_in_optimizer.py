@@ -9,6 +9,7 @@ from ..context.model_index import ModelIndex
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
 from ..event_fields import as_number, number
+from ..failure import place
 from ..indicators.executable_checks import refutation, refuted, refuting_event
 from ..indicators.lowered_findings import withdrawn
 from ..recording import Recording, chain
@@ -47,6 +48,11 @@ def _skip_window(lookahead: Lookahead, memory: _ParameterNotInOptimizerState) ->
     return lookahead.whole if is_done else None
 
 
+_EMPTY: dict[str, Json] = {
+    "type": "ValueError",
+    "message": "optimizer got an empty parameter list",
+    "unlisted": "Net.layers is a list of 3 modules, so the model has none of their 6 parameters; make it a ModuleList",
+}
 _DRAWN: dict[str, Json] = {"mean": 0.0, "std": 0.0834, "min": -0.144, "max": 0.144, "fan_in": 48, "shape": [48, 48]}
 #: A head that is trained on two layers whose weights are as they were drawn.
 _HEAD = Recording(
@@ -59,7 +65,7 @@ _HEAD = Recording(
 @rule(
     "parameter-not-in-optimizer",
     needs=("structure",),
-    triggers=(NEW_STRUCTURE, "gradient", "event/check", "event/initial_weight"),
+    triggers=(NEW_STRUCTURE, "gradient", "event/check", "event/initial_weight", "event/exception"),
     phase=CONFIGURATION,
     skip_window=_skip_window,
     memory=_ParameterNotInOptimizerState,
@@ -69,6 +75,7 @@ _HEAD = Recording(
         # a network beside the watched one
         Recording(structure=chain(*_LAYERS), events=(refuting_event(_CHECK, _UNHELD),)),
         _HEAD,
+        Recording(structure=chain(*_LAYERS), events=(Event("exception", 0, data=_EMPTY),)),
     ),
     silent_on=(
         Recording(structure=chain(*_LAYERS), events=(refuting_event(_CHECK, "", outcome="held"),)),
@@ -98,6 +105,9 @@ def check(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iterat
     reach: what no optimizer of the process holds, and nothing has moved in between, is reported.
     """
     model = context.model
+    for event in context.events("exception"):
+        if (found := _without_any(context, event)) is not None:
+            yield found
     for event in refuted(context, _CHECK, occasion=2):
         found = refutation(
             context,
@@ -127,6 +137,20 @@ def check(context: StepContext, memory: _ParameterNotInOptimizerState) -> Iterat
     if memory.waited == _WAITED:
         memory.waited += 1
         yield from _report(context, memory)
+
+
+def _without_any(context: StepContext, event: Event) -> Finding | None:
+    """Return the finding of an optimizer that was made without parameters, since plain lists hide all networks."""
+    unlisted = str(event.data.get("unlisted", ""))
+    if not unlisted:
+        return None
+    return context.finding(
+        event.site,
+        "",
+        {"step": event.step, "line": number(event, "line")},
+        explanation=f"an optimizer was made without any parameter, which ended the program{place(event)}: {unlisted}",
+        advice="keep layers in a ModuleList or a ModuleDict; parameters() does not look into plain lists",
+    )
 
 
 def _is_as_drawn(event: Event) -> bool:

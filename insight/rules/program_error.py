@@ -41,6 +41,7 @@ def _ended(message: str, kind: str, **data: str) -> Recording:
         _ended("loss diverged", "TrainingStopped"),
         _ended("Target 3 is out of bounds.", "IndexError"),
         _ended("std::bad_alloc", "MemoryError"),
+        _ended("optimizer got an empty parameter list", "ValueError", unlisted="Net.layers is a list"),
     ),
 )
 def check(context: StepContext, memory: None) -> Iterator[Finding]:
@@ -53,7 +54,7 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     """
     del memory
     for event in context.events("exception"):
-        if is_of_a_person(event) or is_out_of_memory(event) or is_misfit(event):
+        if is_of_a_person(event) or is_out_of_memory(event) or is_misfit(event) or event.data.get("unlisted"):
             continue
         phase, more = str(event.data.get("phase", "")), detail(event)
         during = f"during {'the loss' if phase == 'loss' else phase}, " if phase else ""

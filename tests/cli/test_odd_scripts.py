@@ -123,6 +123,28 @@ def test_a_model_that_keeps_its_networks_in_a_plain_list_has_no_parameters_and_i
     assert "ValueError: optimizer got an empty parameter list" in told.err
     words = "Stack.blocks is a list of 3 modules, so the model has none of their 6 parameters; make it a ModuleList"
     assert words in told.err
+    assert "parameter_not_in_optimizer at (model)" in told.err
+    document = json.loads(command("diagnose", "--json", "--store", "runs").out)
+    assert [found["cause"] for found in document["root_causes"]] == ["parameter_not_in_optimizer"]
+
+
+def test_a_script_that_raises_before_it_trains_has_a_run_that_says_where(command: Callable, write: Callable) -> None:
+    told = command("run", write("import torch\nlayer = torch.nn.Linear(3, 1, bias=False)\nlayer.bias.zero_()\n"))
+    assert told.code == 1
+    assert "train.py ended with AttributeError before it trained a model\n" in told.err
+    assert "nothing was recorded" not in told.err
+    document = json.loads(command("diagnose", "--json", "--store", "runs").out)
+    assert (document["verdict"], [found["cause"] for found in document["findings"]]) == ("unhealthy", ["program_error"])
+    assert "train.py:3: `layer.bias.zero_()`" in document["findings"][0]["explanation"]
+
+
+@pytest.mark.parametrize("end", ["raise SystemExit(3)", "raise KeyboardInterrupt"])
+def test_a_script_that_is_ended_on_purpose_before_it_trains_has_no_run(
+    command: Callable, write: Callable, end: str, tmp_path: Path
+) -> None:
+    told = command("run", "--store", str(tmp_path / "ended"), write(end))
+    assert "before it trained a model; nothing was recorded" in told.err
+    assert not list((tmp_path / "ended").glob("*.rank0.db"))
 
 
 def test_a_script_that_raises_before_it_trains_says_so_behind_its_own_traceback(
