@@ -196,6 +196,8 @@ class ScriptRecording:
             rank=here.rank,
             run_id=join_run(here, self._title, time.time()),
         )
+        if not isinstance(self._store, StreamStore):
+            diagnose(self._store, run.id, write=True)
         _prune(self._store, self._settings, here.rank)
         if self._report is not None and not here.rank:
             self._report(run, None)

@@ -214,7 +214,9 @@ def stored_size(url: str, run: "Run", steps: int) -> str:
     size = sum(file.stat().st_size for file in folder.glob(f"{escape(run.id)}.rank*.db*") if file.is_file())
     if not size:
         return ""
-    a_step = size / max(steps, 1)
+    if not steps:
+        return _size(size)
+    a_step = size / steps
     is_much = steps >= _ENOUGH and a_step / len(run.ranks) > _MUCH_BYTES
     remedy = "; less with every: 10, or subjects: {optimizer: 10, gradient: 10}" if is_much else ""
     return f"{_size(size)}, {_size(a_step)} a step{remedy}"
