@@ -31,5 +31,11 @@ def not_run(rules: Iterable[Rule], seen: Mapping[str, int]) -> dict[str, str]:
         if missing:
             reasons[rule.name] = f"{' and '.join(missing)} {'was' if len(missing) == 1 else 'were'} never recorded"
         elif short:
-            reasons[rule.name] = f"{short[0]} was recorded {seen[short[0]]} times, {rule.warm_up} are needed"
+            reasons[rule.name] = f"{recorded_times(short[0], seen[short[0]])}, {rule.warm_up} are needed"
     return reasons
+
+
+def recorded_times(need: str, count: int) -> str:
+    """Return in words how often what a rule needs was recorded; `record` needs any."""
+    times = "once" if count == 1 else f"{count} times"
+    return f"a step was recorded {times}" if need == "record" else f"{need} was recorded {times}"

@@ -16,6 +16,7 @@ from .indicators.loss_anchor import KnownLoss
 from .learner_rules import learner_names
 from .loss_levels import LossLevels, stored_levels
 from .rules import RULES
+from .silent_rules import recorded_times
 
 #: The three words of the field `verdict` in JSON; programs read them.
 Verdict = Literal["healthy", "unhealthy", "undetermined"]
@@ -217,7 +218,7 @@ def _gaps(seen: Mapping[str, int], failed: Collection[str]) -> Iterator[str]:
             yield f"the rule {rule.name} failed"
         for need in rule.needs:
             if seen.get(need, 0) < rule.warm_up:
-                yield f"{need} was recorded {seen.get(need, 0)} times, {rule.name} needs {rule.warm_up}"
+                yield f"{recorded_times(need, seen.get(need, 0))}, {rule.name} needs {rule.warm_up}"
 
 
 def _learned(facts: RunFacts) -> str:

@@ -43,7 +43,7 @@ def records(series, structure=MODEL):
 def test_a_run_of_one_step_claims_nothing_and_says_how_much_is_needed():
     found = diagnosis(records(HEALTHY)[:1])
     assert found.verdict == "undetermined"
-    assert found.reasons["learning-rate-too-high"] == "scalar/loss was recorded 1 times, 10 are needed"
+    assert found.reasons["learning-rate-too-high"] == "scalar/loss was recorded once, 10 are needed"
     assert set(found.rules_not_run) == set(found.reasons)
     assert not set(found.rules_run) & set(found.rules_not_run)
 

@@ -76,7 +76,7 @@ def test_rules_that_saw_nothing_say_what_was_missing():
     reasons = engine.not_run()
     assert reasons["non-finite-activation"] == "activation was never recorded"
     assert "loss-scale-overflow" not in reasons  # a training without loss scaling has nothing to report
-    assert reasons["loss-spike"] == "scalar/loss was recorded 1 times, 20 are needed"
+    assert reasons["loss-spike"] == "scalar/loss was recorded once, 20 are needed"
     assert "non-finite-loss" not in reasons
 
 
