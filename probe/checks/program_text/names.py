@@ -38,6 +38,13 @@ _RETURNS: Final = frozenset({"ret", "rets", "returns", "nstep"})
 _DISCOUNTS: Final = frozenset({"disc", "discount", "discounts", "gammas"})
 _DONE_BY: Final = frozenset({"a", "act", "acts", "action", "actions", "u"})
 _SHORT_ENDS: Final = frozenset({"d", "ds", "dn", "dw", "nd", "term", "terms", "terminated", "end", "ends"})
+_PREPARES: Final = frozenset(
+    {
+        "prep", "preprocess", "preprocessor", "preprocessing", "norm", "normalizer", "normaliser", "normalize",
+        "normalise", "normalization", "scaler", "standardize", "standardise", "standardizer", "obs_norm", "obs_rms",
+        "running_norm", "obs_normalizer", "state_norm",
+    }
+)  # fmt: skip
 _ACTIONS: Final = frozenset(
     {
         "update", "sync", "soft", "polyak", "ema", "augment", "normalize", "normalise", "mask", "clip", "warmup",
@@ -52,6 +59,11 @@ def purpose_of(name: str) -> Purpose | None:
     known = (purpose for purpose, spelled in _PURPOSES.items() if not spelled.isdisjoint(words))
     found = None if name.startswith("_") else next(known, None)
     return None if found == "end" and not words.isdisjoint(_COUNTS) else found
+
+
+def prepares(name: str) -> bool:
+    """Return whether a function's parameter is what brings inputs to the scale of training, by its whole name."""
+    return name in _PREPARES
 
 
 def ends_transition(name: str, beside: frozenset[str]) -> bool:

@@ -25,7 +25,7 @@ from .bindings import (
 from .expressions import is_name, names_in
 from .known_values import option_of
 from .module_places import NOWHERE, ModulePlaces
-from .names import Purpose, acts_in_transition, ends_transition, is_action, purpose_of, words_of
+from .names import Purpose, acts_in_transition, ends_transition, is_action, prepares, purpose_of, words_of
 from .reach import Place, Reach
 from .trees import walked
 
@@ -150,8 +150,15 @@ def _of_functions(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadVal
                 yield from _told(file, node.name, name, bindings.get(name, []))
                 yield from _passed_over(file, node.name, name, node.body)
                 yield from _action_passed_over(file, node, name, bindings.get(name, []))
-            elif is_given(node, name, reads) and (purpose := purpose_of(name)) is not None:
-                yield UnreadValue(name, purpose, node.name, file.path, node.lineno)
+            elif is_given(node, name, reads):
+                purpose = purpose_of(name) or ("weight" if prepares(name) and not _is_method(node) else None)
+                if purpose is not None:
+                    yield UnreadValue(name, purpose, node.name, file.path, node.lineno)
+
+
+def _is_method(function: Function) -> bool:
+    first = next(iter([*function.args.posonlyargs, *function.args.args]), None)
+    return first is not None and first.arg in ("self", "cls")
 
 
 def _normalised(file: _File, function: Function, name: str) -> Iterator[UnreadValue]:

@@ -206,3 +206,12 @@ def test_a_setting_that_is_kept_as_well_as_used_is_no_leftover():
     layer = "class A(nn.Module):\n    def __init__(self, dropout):\n        self.dropout = dropout\n{more}"
     assert _names(layer.format(more="")) == ["self.dropout"]
     assert _names(layer.format(more="        self.drop = nn.Dropout(dropout)\n    f = A.drop\n")) == []
+
+
+def test_an_evaluation_that_is_given_the_preparation_of_inputs_uses_it():
+    program = "def report(model, source, {name}):\n    return model({inputs})\nprint(report(m, s, {name}))\n"
+    assert _names(program.format(name="prep", inputs="source.draw(4)")) == ["prep"]
+    assert _names(program.format(name="prep", inputs="prep(source.draw(4))")) == []
+    assert _names(program.format(name="norm_layer", inputs="source.draw(4)")) == []
+    method = "class Block:\n    def forward(self, x, norm):\n        return x\nprint(Block().forward(1, 2))\n"
+    assert _names(method) == []
