@@ -130,6 +130,8 @@ def _skip_window(lookahead: Lookahead, memory: _TrainValShiftState) -> SkipWindo
     silent_on=(
         Recording(_both((0.0, 1.0), (0.05, 0.95)), _MODEL),
         Recording(_both((0.5, 0.25), (0.52, 0.26)), _MODEL),
+        # the time that a solver asks for, a single number
+        Recording(_both((0.35, 0.0), (0.0, 0.0)), _MODEL),
         # ids, and a sequence that is begun with one token between two recorded steps
         Recording({**_both((40.0, 20.0), (3.0, 0.0)), "scalar/batch/tokens": 256.0}, _MODEL),
         Recording(
@@ -169,6 +171,8 @@ def check(context: StepContext, memory: _TrainValShiftState) -> Iterator[Finding
     if len(memory.means) < _FEWEST or memory.is_reported or context.has_a_surrogate_loss:
         return
     mean, spread = memory.means.median(), memory.spreads.median()
+    if not spread and not evaluation[1]:  # a number, as the time that a solver asks for
+        return
     moved, stretched = abs(evaluation[0] - mean), abs(np.log(max(evaluation[1], 1e-30) / max(spread, 1e-30)))
     is_elsewhere = moved > max(_MOVED * spread, _STRANGE * memory.means.spread()) or (
         stretched > np.log(_STRETCHED) and abs(evaluation[1] - spread) > _STRANGE * memory.spreads.spread()
