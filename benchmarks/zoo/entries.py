@@ -6,7 +6,122 @@ from typing import Final
 
 _FOLDER = Path(__file__).parent
 
-#: Packages of an environment, pinned; a group shares one environment. Torch is that of the process that runs the zoo.
+#: Trainings by the code of public repositories: name, family, what is exercised, and what the environment has.
+_OF_REPOSITORIES: Final = (
+    (
+        "set_transformer",
+        "set-function",
+        "its run.py: mixture clustering, halved rate, test bench",
+        "github:juho-lee/set_transformer@73432c640ac78140496d6738416c54d32c686d65",
+    ),
+    (
+        "pointnet_shapes",
+        "point-cloud",
+        "its train script: two nets, StepLR stepped first, regulariser",
+        "github:fxia22/pointnet.pytorch@bafbf401e0af19be3262e448c59313fd2be0e421",
+    ),
+    (
+        "egnn_nbody",
+        "equivariant-graph",
+        "its simulation, data set and main_nbody.py, best epoch kept",
+        "github:vgsatorras/egnn@e9ca6c0c3e1d30a7598efbd66034121b4af8dccc",
+    ),
+    (
+        "efficient_kan",
+        "kolmogorov-arnold",
+        "its example script: spline layers, AdamW, ExponentialLR",
+        "github:Blealtan/efficient-kan@7b6ce1c87f18c8bc90c208f6b494042344216b11",
+    ),
+    (
+        "tabnet_rule",
+        "attentive-tabular",
+        "TabNetClassifier.fit: callbacks, ghost norm, best weights",
+        "github:dreamquark-ai/tabnet@2c0c4ebd2bb1cb639ea94ab4b11823bc49265588",
+    ),
+    (
+        "cox_survival",
+        "survival",
+        "CoxPH.fit of torchtuples: early stopping, its simulation",
+        "github:havakv/pycox@3eccdd7fd9844a060f50fdcc315659f33a2d2dc1",
+        "torchtuples==0.2.2",
+    ),
+    (
+        "deep_svdd",
+        "anomaly-detection",
+        "autoencoder pretraining, then the one-class trainer",
+        "github:lukasruff/Deep-SVDD-PyTorch@1901612d595e23675fb75c4ebb563dd0ffebc21e",
+    ),
+    (
+        "tsp_attention",
+        "combinatorial-optimisation",
+        "its run.py: REINFORCE, rollout baseline, clipping",
+        "github:wouterkool/attention-learn-to-route@c9abf41ac2f878a55b20dc7e829bc942bb999631",
+    ),
+    (
+        "federated_average",
+        "federated",
+        "its federated_main.py: local SGD, averaged weights",
+        "github:AshwinRJ/Federated-Learning-PyTorch@26eaec40fa8beb56777feb89756f6401c28c4736",
+    ),
+    (
+        "soft_tree",
+        "soft-decision-tree",
+        "its main.py: path penalty, Adam with weight decay",
+        "github:xuyxu/Soft-Decision-Tree@9b02e635a1265b62df2d831f7f15e1742b0d5002",
+    ),
+    (
+        "spiking_net",
+        "spiking",
+        "its main.py: surrogate gradient by autograd.Function",
+        "github:yjwu17/BP-for-SpikingNN@8453086f0389dc095bd0e3d5ec180cb25021637c",
+    ),
+    (
+        "knowledge_graph",
+        "knowledge-graph",
+        "its main: margin ranking, negatives, best checkpoint",
+        "github:mklimasz/TransE-PyTorch@80e2545d0c7ba689985a1d9a34916fa5b96f57d4",
+        "absl-py==2.5.1",
+    ),
+    (
+        "evidential_classifier",
+        "evidential",
+        "its train_model and evidential loss, annealed KL",
+        "github:dougbrion/pytorch-classification-uncertainty@bed225bd20dc4ae88ded9be2d88bdd52e14fd990",
+    ),
+    (
+        "forward_forward",
+        "forward-forward",
+        "its layers, each with its own Adam, no backpropagation",
+        "github:mohammadpz/pytorch_forward_forward@de9de2673fc2bb862fed85106b456ea707333d50",
+    ),
+    (
+        "learning_to_rank",
+        "learning-to-rank",
+        "its fit, data set, transformer and ApproxNDCG loss",
+        "github:allegro/allRank@c88475661cb72db292d13283fdbc4f2ae6498ee4",
+        "attrs==23.2.0",
+    ),
+    (
+        "hopfield_bits",
+        "associative-memory",
+        "HopfieldPooling on its BitPatternSet; own short loop",
+        "github:ml-jku/hopfield-layers@f56f929c95b77a070ae675ea4f56b6d54d36e730",
+    ),
+    (
+        "glimpse_attention",
+        "hard-attention",
+        "its Trainer: hybrid REINFORCE loss, ReduceLROnPlateau",
+        "github:kevinzakka/recurrent-visual-attention@a38ac8958ebf1c61a10c4d5320f1e31d3d0b73dd",
+    ),
+    (
+        "nanogpt_code",
+        "language-model",
+        "its train.py whole: accumulation, cosine rate, scaler",
+        "github:karpathy/nanoGPT@3adf61e154c3fe3fca428ad6bc3818b27a3b8291",
+    ),
+)
+
+#: What an environment has, pinned; a group shares one environment. Torch is that of the process that runs the zoo.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "plain": (),
     "hugging-face": (
@@ -23,6 +138,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "graphs": ("torch_geometric==2.8.1",),
     "mathematics": ("gpytorch==1.15.2", "torchdiffeq==0.2.5"),
     "trainers": ("lightning==2.6.6", "accelerate==1.15.0"),
+    **{name: tuple(given) for name, _, _, *given in _OF_REPOSITORIES},
 }
 
 
@@ -140,6 +256,7 @@ _TABLE = (
     Entry("domain_adaptation", "domain-adaptation", "plain", "reversed gradient, a loss that must not fall"),
     Entry("cross_validation", "cross-validation", "plain", "five models one after the other, early stopping"),
     Entry("pruning", "pruning", "plain", "masks of torch, four optimizers on one model"),
+    *(Entry(name, family, name, kinds) for name, family, kinds, *_ in _OF_REPOSITORIES),
 )
 
 ENTRIES: Final[dict[str, Entry]] = {entry.name: entry for entry in _TABLE}
