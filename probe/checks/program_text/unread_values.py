@@ -28,6 +28,7 @@ from .module_places import NOWHERE, ModulePlaces
 from .names import Purpose, acts_in_transition, ends_transition, is_action, prepares, purpose_of, words_of
 from .reach import Place, Reach
 from .trees import walked
+from .unread_products import is_needed_by_loss, is_product
 
 READ: Final = "values_are_read"
 _CLAIM = "the program reads the masks, weights, settings and layers that its text gives values"
@@ -106,7 +107,7 @@ def unread_values(
     reach = Reach({file.path: file.tree for file in files}, running)
     found: list[UnreadValue] = []
     for file in (one for one in files if one.path == script or not _is_library(one.tree)):
-        found += _of_functions(file, reads, reach)
+        found += _of_functions(file, reads, reach, is_script=file.path == script)
         found += _of_modules(file, reads, reach)
         found += _of_optimizers(file, reads, reach)
         if file.path not in reach.files or reach.is_collection:
@@ -133,7 +134,7 @@ def _parsed(path: str, text: str) -> _File | None:
         return None
 
 
-def _of_functions(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadValue]:
+def _of_functions(file: _File, reads: Reads, reach: Reach, *, is_script: bool) -> Iterator[UnreadValue]:
     functions = {(one.name, at): one for one in walked(file.tree) if isinstance(one, Function) for at in lines_of(one)}
     for scope in scopes_in(file.table):
         node = functions.get((scope.get_name(), scope.get_lineno()))
@@ -147,11 +148,13 @@ def _of_functions(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadVal
             if not is_unread(symbol, scope):
                 continue
             if not symbol.is_parameter():
-                yield from _told(file, node.name, name, bindings.get(name, []))
+                yield from _told(file, node, name, bindings.get(name, []))
                 yield from _passed_over(file, node.name, name, node.body)
                 yield from _action_passed_over(file, node, name, bindings.get(name, []))
             elif is_given(node, name, reads):
-                purpose = purpose_of(name) or ("weight" if prepares(name) and not _is_method(node) else None)
+                is_needed = prepares(name) and not _is_method(node)
+                is_needed |= is_script and is_needed_by_loss(name, node)
+                purpose = purpose_of(name) or ("weight" if is_needed else None)
                 if purpose is not None:
                     yield UnreadValue(name, purpose, node.name, file.path, node.lineno)
 
@@ -219,7 +222,7 @@ def _of_the_top(file: _File, reads: Reads, *, is_alone: bool) -> Iterator[Unread
     for symbol in file.table.get_symbols():
         name = symbol.get_name()
         if name not in elsewhere and is_unread(symbol, file.table):
-            yield from _told(file, "", name, bindings.get(name, []))
+            yield from _told(file, None, name, bindings.get(name, []))
             yield from _passed_over(file, "", name, file.tree.body)
 
 
@@ -281,9 +284,13 @@ def _never_called(file: _File, reads: Reads) -> Iterator[UnreadValue]:
             yield UnreadValue(node.name, "function", "", file.path, node.lineno)
 
 
-def _told(file: _File, owner: str, name: str, bindings: Iterable[Binding]) -> Iterator[UnreadValue]:
+def _told(file: _File, function: Function | None, name: str, bindings: Iterable[Binding]) -> Iterator[UnreadValue]:
+    """Yield the unread value of a function, or of the top of a file, if it is there for a purpose."""
+    owner = "" if function is None else function.name
     for binding in bindings:
         purpose = _purpose_of_local(name, owner, binding)
+        if purpose is None and function is not None and is_product(name, binding, function):
+            purpose = "weight"
         if purpose is not None:
             yield UnreadValue(name, purpose, owner, file.path, binding.line)
             return

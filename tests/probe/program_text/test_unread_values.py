@@ -215,3 +215,33 @@ def test_an_evaluation_that_is_given_the_preparation_of_inputs_uses_it():
     assert _names(program.format(name="norm_layer", inputs="source.draw(4)")) == []
     method = "class Block:\n    def forward(self, x, norm):\n        return x\nprint(Block().forward(1, 2))\n"
     assert _names(method) == []
+
+
+STEP = "def update(net, batch, gamma):\n    {made}\n    loss = net({used})\n    loss.backward()\nupdate(n, b, 0.9)\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "used", "unread"),
+    [
+        ("s, a, r, next_obs = batch", "s, a, r, gamma", ["next_obs"]),
+        ("s, a, r, next_obs = batch", "s, a, r, next_obs, gamma", []),
+        ("s, a, r, next_obs = env.step(batch)", "s, a, r, gamma", []),  # it acts, and learns later
+        ("inputs, labels = mask_tokens(batch)", "batch, labels, gamma", ["inputs"]),
+        ("inputs, labels = mask_tokens(batch)", "inputs, labels, gamma", []),
+        ("inputs, labels = next(batch)", "labels, gamma", []),
+        ("q, index = net.quantize(batch)", "index, gamma", ["q"]),
+        ("hypers = [p for name, p in net.named_parameters() if 'x' in name]", "gamma", ["hypers"]),
+        ("count = sum(p.numel() for p in net.parameters())", "gamma", []),
+        ("sx = Standardiser().fit(batch)", "batch, gamma", ["sx"]),
+        ("model = LinearRegression().fit(batch)", "batch, gamma", []),
+    ],
+)
+def test_what_a_training_makes_for_its_step_is_used(made, used, unread):
+    assert _names(STEP.format(made=made, used=used)) == unread
+
+
+def test_a_loss_of_the_script_reads_what_it_is_given():
+    program = "def elbo(f, y, total{more}):\n    return (f - y).sum()\nprint(elbo(f, y, 4{given}))\n"
+    assert _names(program.format(more="", given="")) == ["total"]
+    assert _names(program.format(more=", epoch", given=", 2").replace("sum()", "sum() * total")) == []
+    assert _names("import own\nprint(own.elbo(f, y, 4))\n", program.format(more="", given="")) == []
