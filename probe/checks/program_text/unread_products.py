@@ -69,8 +69,9 @@ def _is_list_of_parameters(value: ast.expr | None) -> bool:
     if isinstance(value, ast.ListComp):
         made_of = value.generators[0].iter
         return called(made_of) in ("parameters", "named_parameters") and isinstance(value.elt, ast.Name)
-    is_list = isinstance(value, ast.Call) and called(value) in ("list", "filter")
-    return is_list and any(called(one) == "parameters" for one in ast.walk(value) if isinstance(one, ast.Call))
+    if not isinstance(value, ast.Call) or called(value) not in ("list", "filter"):
+        return False
+    return any(called(one) == "parameters" for one in ast.walk(value) if isinstance(one, ast.Call))
 
 
 def _is_fitted(value: ast.expr | None) -> bool:
