@@ -17,7 +17,7 @@ _OF_REPOSITORIES: Final = (
     (
         "pointnet_shapes",
         "point-cloud",
-        "its train script: two nets, StepLR stepped first, regulariser",
+        "its train script: StepLR before Adam, transform penalty",
         "github:fxia22/pointnet.pytorch@bafbf401e0af19be3262e448c59313fd2be0e421",
     ),
     (
@@ -80,7 +80,19 @@ _OF_REPOSITORIES: Final = (
         "knowledge-graph",
         "its main: margin ranking, negatives, best checkpoint",
         "github:mklimasz/TransE-PyTorch@80e2545d0c7ba689985a1d9a34916fa5b96f57d4",
-        "absl-py==2.5.1",
+    ),
+    (
+        "sharpness_aware",
+        "sharpness-aware",
+        "its train.py: two-pass SAM optimizer, own StepLR",
+        "github:davda54/sam@3c3afdbd71cff2462ec91c734b3d1170bd0f3707",
+    ),
+    (
+        "grokking",
+        "grokking",
+        "its main: modular sums, AdamW decay 1, LinearLR, wandb fake",
+        "github:danielmamay/grokking@9988f8d42bb1edcb54ae7c584cea46dcced16721",
+        "einops==0.8.1",
     ),
     (
         "evidential_classifier",
@@ -99,7 +111,6 @@ _OF_REPOSITORIES: Final = (
         "learning-to-rank",
         "its fit, data set, transformer and ApproxNDCG loss",
         "github:allegro/allRank@c88475661cb72db292d13283fdbc4f2ae6498ee4",
-        "attrs==23.2.0",
     ),
     (
         "hopfield_bits",
@@ -118,6 +129,13 @@ _OF_REPOSITORIES: Final = (
         "language-model",
         "its train.py whole: accumulation, cosine rate, scaler",
         "github:karpathy/nanoGPT@3adf61e154c3fe3fca428ad6bc3818b27a3b8291",
+    ),
+    (
+        "neural_cde",
+        "neural-controlled-equation",
+        "its cdeint and example model by adjoint; own short loop",
+        "github:patrick-kidger/NeuralCDE@7e529f58441d719d2ce85f56bdee3208a90d5132",
+        "torchdiffeq==0.2.5",
     ),
 )
 

@@ -5,13 +5,14 @@ import pickle
 import runpy
 import sys
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import torch
 from zoo_repository import FOLDER
 
 seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-text = "".join(open(os.path.join(FOLDER, name)).read() for name in ("README.md", "train.py", "model.py", "sample.py"))
+text = "".join(Path(FOLDER, name).read_text() for name in ("README.md", "train.py", "model.py", "sample.py"))
 text = text.encode("ascii", "ignore").decode()
 letters = sorted(set(text))
 data, out = tempfile.mkdtemp(), tempfile.mkdtemp()
