@@ -66,7 +66,7 @@ def watch(
         check_causes(settings)
     own = rank_here().rank if rank is None else rank
     diagnosis = _listener(settings, LiveDiagnosis(rank=own))
-    opened = _opened(store, settings) if isinstance(store, str | Path) else store
+    opened = _opened(_absolute(store), settings) if isinstance(store, str | Path) else store
     monitor = _watch(
         model,
         optimizer,
@@ -110,7 +110,7 @@ def run_script(
     """
     settings = load_config(config)
     check_causes(settings)
-    opened = _opened(store, settings)
+    opened = _opened(_absolute(store), settings)
     if not isinstance(opened, StreamStore):
         opened.runs(limit=1)  # a store that cannot be read stops the command before the script starts
     title = name or (script.stem if isinstance(script, Path) else script.path.stem)

@@ -189,16 +189,26 @@ _LAST_READ = "tabular"
 _READ_SINCE = frozenset(
     {
         "adversarial-training",
+        "anomaly-detection",
+        "combinatorial-optimisation",
         "continuous-control",
         "cross-validation",
         "discrete-autoencoder",
         "domain-adaptation",
+        "equivariant-graph",
+        "evidential",
         "graph-classification",
+        "grokking",
+        "hard-attention",
         "masked-language-model",
         "mixture-density",
+        "neural-controlled-equation",
         "pruning",
         "quantisation-aware",
         "sentence-embedding",
+        "sharpness-aware",
+        "soft-decision-tree",
+        "spiking",
         "vision-transformer",
     }
 )

@@ -12,7 +12,7 @@ from .policy_training import SelfMadeData
 from .tried_direction import maximises
 
 #: Losses of classification, whose level without knowledge is the entropy of the labels, by the probe's names.
-_OF_CLASSES: Final = frozenset({"cross_entropy", "nll_loss"})
+OF_CLASSES: Final = frozenset({"cross_entropy", "nll_loss"})
 #: Losses that cannot be negative and have their floor at a perfect answer, by the probe's names.
 NOT_NEGATIVE: Final = frozenset(
     {
@@ -54,7 +54,7 @@ class KnownLoss:
         if event.kind == "loss_input":
             name, columns = str(event.data.get("loss")), number(event, "columns")
             self.called.add(name)
-            if name in _OF_CLASSES and columns > 1 and not isfinite(self.guessing):
+            if name in OF_CLASSES and columns > 1 and not isfinite(self.guessing):
                 self.guessing = log(columns)
         elif event.kind == "accumulation":
             factor = number(event, "factor")
@@ -64,7 +64,7 @@ class KnownLoss:
 
     def learn_entropy(self, entropy: float | None) -> None:
         """Take the entropy of the labels so far, which the best constant answer costs."""
-        if entropy is not None and isfinite(entropy) and entropy > 0.0 and self.called & _OF_CLASSES:
+        if entropy is not None and isfinite(entropy) and entropy > 0.0 and self.called & OF_CLASSES:
             self.guessing = entropy
 
     @property
@@ -78,7 +78,7 @@ class KnownLoss:
     @property
     def is_known(self) -> bool:
         """True if the loss is one known function, with nothing added."""
-        is_one = len(self.called) == 1 and self.called <= NOT_NEGATIVE | _OF_CLASSES
+        is_one = len(self.called) == 1 and self.called <= NOT_NEGATIVE | OF_CLASSES
         return is_one and not self.has_terms and not self.unknown
 
 

@@ -7,7 +7,8 @@ from typing import Final
 from ...storage import Event, Finding
 from ..context.step_context import StepContext
 from .executable_checks import refutation, refuted
-from .lowered_findings import withdrawn
+from .loss_anchor import OF_CLASSES
+from .lowered_findings import asked, withdrawn
 
 __all__ = ["ALIGNED", "FIT", "TriedTargets", "may_still_bind", "tried_targets"]
 
@@ -108,7 +109,7 @@ def _subject(event: Event) -> str:
 
 
 def _found(context: StepContext, event: Event, *, is_of_samples: bool) -> Finding:
-    return refutation(
+    found = refutation(
         context,
         event,
         consequence="the targets have nothing to do with what the model is given, or the model uses none of it"
@@ -120,3 +121,6 @@ def _found(context: StepContext, event: Event, *, is_of_samples: bool) -> Findin
         severity="warning",
         confidence=0.8,
     )
+    if is_of_samples and context.kind.name == "classification" and event.data.get("subject") not in OF_CLASSES:
+        return asked(found, f"{event.data.get('counterexample')}: is this term beside the classes' meant to learn it?")
+    return found

@@ -1,10 +1,15 @@
 """What may have no gradient by design: it is not called, a placeholder, a pooler, or the end of a chain of blocks."""
 
+import re
 from math import prod
+from typing import Final
 
 from ...storage import ParameterInfo
 from ..context.step_context import StepContext
 from ..context.subject_table import Table
+
+#: The number of a block in a list, or of one among attributes such as `layer_3`.
+_NUMBERED: Final = re.compile(r"((?:\w*_)?)(\d+)")
 
 
 def question_about(context: StepContext, site: str, items: tuple[ParameterInfo, ...], table: Table) -> str:
@@ -42,10 +47,11 @@ def _ends_a_chain(site: str, table: Table) -> bool:
     given = {name for row, name in enumerate(table.rows.sites) if table.present[row] and norms[row] > 0}
     parts = site.split(".")
     for at, part in enumerate(parts[:-1]):
-        if not part.isdigit():
+        if (numbered := _NUMBERED.fullmatch(part)) is None:
             continue
-        before, after = ".".join(parts[:at]), ".".join(parts[at + 1 :])
-        blocks = [f"{before}.{number}." if before else f"{number}." for number in range(int(part) + 2)]
+        name, number = numbered.groups()
+        before, after = "".join(f"{one}." for one in parts[:at]), ".".join(parts[at + 1 :])
+        blocks = [f"{before}{name}{one}." for one in range(int(number) + 2)]
         earlier, mine, later = blocks[:-2], blocks[-2], blocks[-1]
         alike = [any(name.startswith(f"{block}{after}") for name in given) for block in earlier]
         is_last = not any(name.startswith(later) for name in table.rows.sites)

@@ -8,6 +8,7 @@ from statistics import median
 
 from ...storage import ROOT_SITE, Event, Finding
 from ..context.step_context import StepContext
+from ..indicators.lowered_findings import withdrawn
 from ..recording import Recording, chain
 from ..rule import LOSS, rule
 
@@ -16,6 +17,8 @@ _MODEL = chain("one:Dense", "two:Dense")
 _LASTING, _BATCHES, _FIRST = 20, 10, 3
 #: Relative difference up to which two values are the same: single precision.
 _SAME = 1e-7
+#: Relative difference by which a loss has left such a value, if it lasts as long. Our choice.
+_LEAVES = 0.05
 #: Records in a row, range and distance from the first loss as shares of the level, different batches among the records,
 #: and sum of updates over weights, from which on a loss that nearly stands tells nothing of its batches; and records
 #: between two looks. Our choice: the noise between batches of healthy trainings is ten times as large.
@@ -33,6 +36,8 @@ class _ConstantLossState:
     batches: set[float] = field(default_factory=set)
     is_known: bool = False
     is_over: bool = False
+    found: Finding | None = None
+    moved: int = 0
     is_standing: bool = False
     first: float = float("nan")
     path: float = 0.0
@@ -85,7 +90,8 @@ def check(context: StepContext, memory: _ConstantLossState) -> Iterator[Finding]
 
     Such a loss depends neither on the input nor on the weights: a softmax over an axis of length one, targets that are
     all ignored, a mask that removes everything, a clamp, or a prediction that is compared with itself. Zero counts only
-    for losses that are known: a margin may be kept from the start.
+    for losses that are known: a margin may be kept from the start. If the loss leaves this value for 20 records, by 5 %
+    or more, the finding becomes a notice: spikes that begin late, a threshold that is passed.
 
     A loss that keeps within a thousandth of its value for 60 records, half of them of different batches, and is where
     it was at first, although the weights have moved by a third of their norm, tells as little of its batches:
@@ -101,6 +107,7 @@ def check(context: StepContext, memory: _ConstantLossState) -> Iterator[Finding]
 
 def _stays(context: StepContext, memory: _ConstantLossState, loss: float) -> Iterator[Finding]:
     """Yield a finding for a loss that is the same from the start."""
+    yield from _has_moved(context, memory, loss)
     if memory.is_over:
         return
     memory.seen += 1
@@ -117,7 +124,7 @@ def _stays(context: StepContext, memory: _ConstantLossState, loss: float) -> Ite
     if memory.value == 0.0 and not memory.is_known:
         return
     memory.is_over = memory.is_standing = True
-    yield context.finding(
+    memory.found = context.finding(
         ROOT_SITE,
         "scalar/loss",
         {"loss": loss, "records": memory.records, "batches": len(memory.batches)},
@@ -129,6 +136,18 @@ def _stays(context: StepContext, memory: _ConstantLossState, loss: float) -> Ite
         "removes everything, and a prediction compared with itself",
         confidence=0.95,
     )
+    yield memory.found
+
+
+def _has_moved(context: StepContext, memory: _ConstantLossState, loss: float) -> Iterator[Finding]:
+    """Yield the finding once more, as a notice, once the loss has left its value for good."""
+    if memory.found is None:
+        return
+    memory.moved = memory.moved + 1 if abs(loss - memory.value) > _LEAVES * abs(memory.value) else 0
+    if memory.moved == _LASTING:
+        words = f"the loss stood at {memory.value:.6g} at first, and is {loss:.4g} by step {context.step}"
+        yield withdrawn(memory.found, context, words)
+        memory.found = None
 
 
 def _stands(context: StepContext, memory: _ConstantLossState, loss: float) -> Iterator[Finding]:

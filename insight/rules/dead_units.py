@@ -11,6 +11,7 @@ from ...storage.percent import percent
 from ..context.record_burst import StackedSubject
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table, some
+from ..indicators.lowered_findings import withdrawn
 from ..recording import Recording, apart, chain
 from ..rule import FORWARD, rule
 from ..running_statistics import Floats, Mask, PersistentRows, Streaks, Window
@@ -39,6 +40,8 @@ class _DeadUnitsState:
 
     streaks: Streaks = field(default_factory=Streaks)
     reported: set[int] = field(default_factory=set)
+    found: dict[int, Finding] = field(default_factory=dict)
+    awake: dict[int, int] = field(default_factory=dict)
     below: PersistentRows = field(default_factory=PersistentRows)
     units: PersistentRows = field(default_factory=PersistentRows)
     losses: Window = field(default_factory=lambda: Window(10))
@@ -48,7 +51,13 @@ class _DeadUnitsState:
 def _skip_window(lookahead: Lookahead, memory: _DeadUnitsState) -> SkipWindow | None:
     """Skip records while every output is somewhere above zero and no layer is zero throughout."""
     table = lookahead.context.table("activation")
-    if memory.streaks.are_running or memory.below.streaks.are_running or table is None or table.stacked is None:
+    if (
+        memory.found
+        or memory.streaks.are_running
+        or memory.below.streaks.are_running
+        or table is None
+        or table.stacked is None
+    ):
         return None
     alive = table.stacked.known("alive", table.rows, _until_silent)[table.index]
 
@@ -131,7 +140,8 @@ def check(context: StepContext, memory: _DeadUnitsState) -> Iterator[Finding]:
     layer is left out. Of layers that died together the first in call order is reported; the others may only pass its
     zeros on.
 
-    A layer whose own weights get a gradient is alive: of several calls in a step, only one has put out nothing.
+    A layer whose own weights get a gradient is alive: of several calls in a step, only one has put out nothing. Once an
+    output has fired in ten records again, the finding about it becomes a notice.
 
     Look at the bias of the layer before, and for one update that was far too large.
     """
@@ -141,6 +151,7 @@ def check(context: StepContext, memory: _DeadUnitsState) -> Iterator[Finding]:
     yield from _dead_units(context, memory)
     yield from _below_zero(context, memory, table)
     dead = _dead(table)
+    yield from _revived(context, memory, table, dead)
     if dead is None and not memory.streaks.are_running:
         return
     dead = np.zeros(len(table.values), dtype=np.bool_) if dead is None else dead
@@ -151,7 +162,20 @@ def check(context: StepContext, memory: _DeadUnitsState) -> Iterator[Finding]:
     memory.reported.update(rows)
     rows = [row for row in rows if _is_judged(context, table.rows.sites[row])]
     if rows:
-        yield _report(context, table, memory, rows[0], len(rows), dead)
+        memory.found[rows[0]] = _report(context, table, memory, rows[0], len(rows), dead)
+        yield memory.found[rows[0]]
+
+
+def _revived(context: StepContext, memory: _DeadUnitsState, table: Table, dead: Mask | None) -> Iterator[Finding]:
+    """Yield, as notices, the findings about outputs that have fired again for as long as they were silent."""
+    for row, found in list(memory.found.items()):
+        is_awake = row < len(table.values) and bool(table.present[row]) and not (dead is not None and dead[row])
+        memory.awake[row] = memory.awake.get(row, 0) + 1 if is_awake else 0
+        if memory.awake[row] >= _LASTING:
+            del memory.found[row]
+            memory.reported.discard(row)
+            words = f"{display_site(found.site)} put out zeros only from step {found.first_step} on, and fires since"
+            yield withdrawn(found, context, f"{words} step {context.step}, or before")
 
 
 def _is_judged(context: StepContext, site: str) -> bool:

@@ -95,7 +95,7 @@ def check(context: StepContext, memory: _IgnoredInputState) -> Iterator[Finding]
     condition or a mask that is lost on the way. Constant inputs and masks are not tried. With the batch of step 25,
     columns of rows, channels of images and positions of sequences that have no gradient are exchanged among the
     samples: a quarter of the columns or three quarters of the positions without an effect are a warning, fewer are
-    asked.
+    asked, and so are those of one tensor in a list of several, whose others may tell the same.
 
     A model with attention over tokens is tried with the positions in reverse order as well. If each output is the same
     at its token, the order is lost: no position is encoded, and no later token hidden. Where the outputs are for whole
@@ -136,7 +136,8 @@ def _of_places(context: StepContext, event: Event) -> Finding:
         "and for one variable in place of another",
         severity="warning",
     )
-    if found.evidence.get("share", 1.0) >= _UNREAD[str(event.data.get("check"))]:
+    is_nested = str(event.data.get("subject")).endswith("]")  # one of several tensors, which may tell the same
+    if found.evidence.get("share", 1.0) >= _UNREAD[str(event.data.get("check"))] and not is_nested:
         return found
     return asked(found, f"{event.data.get('counterexample')}: is the model not meant to use them?")
 

@@ -1,6 +1,7 @@
 """Scripts as people have them: with arguments, with two models, in a package, or broken before they train anything."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import indent
@@ -136,6 +137,23 @@ def test_a_script_that_raises_before_it_trains_has_a_run_that_says_where(command
     document = json.loads(command("diagnose", "--json", "--store", "runs").out)
     assert (document["verdict"], [found["cause"] for found in document["findings"]]) == ("unhealthy", ["program_error"])
     assert "train.py:3: `layer.bias.zero_()`" in document["findings"][0]["explanation"]
+
+
+def test_a_script_that_goes_to_another_folder_is_recorded_where_it_was_begun(
+    command: Callable, write: Callable, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    script = "import os, torch\nos.chdir('elsewhere')\nnet = torch.nn.Linear(3, 1)\n"
+    script += "optimizer = torch.optim.SGD(net.parameters(), 0.1)\n"
+    script += "for _ in range(3):\n    loss = net(torch.ones(2, 3)).square().mean(); " + STEP
+    before = Path.cwd()
+    try:
+        told = command("run", "--store", "kept", write(script))
+    finally:
+        os.chdir(before)
+    assert told.code == 0
+    assert json.loads(command("diagnose", "--json", "--store", "kept").out)["run"]
+    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 @pytest.mark.parametrize("end", ["raise SystemExit(3)", "raise KeyboardInterrupt"])

@@ -304,6 +304,8 @@ def _purpose_of_local(name: str, function: str, binding: Binding) -> Purpose | N
     if purpose is None or (binding.is_part and not binding.is_loop and by in _PARTIAL):
         return None
     is_side = bool(_ASIDE.search(function))
+    if _is_empty(binding.value) or (binding.is_part and purpose == "mask" and is_side):
+        return None
     if binding.is_part and purpose in ("term", "weight"):  # `output, weights = attention(x)`, `logits, loss = model(x)`
         is_meant = is_side or binding.is_loop or purpose == "weight" or "loss" in words_of(name)
         return None if is_meant else purpose
@@ -314,6 +316,14 @@ def _purpose_of_local(name: str, function: str, binding: Binding) -> Purpose | N
         is_computed = isinstance(binding.value, ast.Call | ast.BinOp | ast.UnaryOp)
         return purpose if is_computed and not is_side and not _DOERS.search(by) else None
     return purpose
+
+
+def _is_empty(value: ast.expr | None) -> bool:
+    """Return whether a value is a container to be filled, as of a curve that nobody draws any more."""
+    if isinstance(value, ast.Call) and called(value) in ("list", "dict", "set", "deque", "defaultdict", "OrderedDict"):
+        return not value.args or called(value) == "defaultdict" or _is_empty(value.args[0])
+    parts = value.elts if isinstance(value, ast.List | ast.Set) else value.keys if isinstance(value, ast.Dict) else None
+    return parts == []
 
 
 def _own_attribute(node: ast.AST) -> str | None:

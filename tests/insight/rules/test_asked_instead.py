@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
 from mindscope.insight import RULES, Recording
 from mindscope.insight.engine import Engine
 from mindscope.insight.indicators.executable_checks import refuting_event
 from mindscope.insight.recording import chain
 from mindscope.insight.verdict import is_question
 from mindscope.storage import Event, Finding, OptimizerInfo, Structure
+from mindscope.storage.training_kinds import TrainingKind
 
 _FALLING = tuple(2.3 * 0.96**step + 0.01 * (-1) ** step for step in range(40))
 _JUMP = {
@@ -174,3 +176,45 @@ def test_a_rate_that_was_only_slow_at_first_is_withdrawn_when_the_loss_falls() -
     (taken,) = findings_of("learning-rate-too-low", {"scalar/loss": (*slow, *falls), **series}, model, called)
     assert (said.severity, taken.severity) == ("warning", "info")
     assert "the beginning was slow" in taken.explanation
+
+
+def _fit(kind: str, loss: str) -> tuple[Finding, ...]:
+    told = Event("training_kind", 0, data=TrainingKind(kind).to_data())
+    unfit = refuting_event("targets_fit_their_predictions", "they fit as well", occasion=5)
+    unfit = replace(unfit, step=50, data={**unfit.data, "subject": loss})
+    series = {"scalar/loss": (1.0,) * 60, "one.weight update/ratio_to_weight": 0.02}
+    return findings_of("uninformative-labels", series, chain("one:Dense"), told, unfit)
+
+
+@pytest.mark.parametrize(("loss", "severity"), [("mse_loss", "info"), ("cross_entropy", "warning")])
+def test_a_term_beside_the_loss_of_classes_that_learns_nothing_is_a_question(loss: str, severity: str) -> None:
+    assert [found.severity for found in _fit("classification", loss)] == [severity]
+
+
+def test_a_loss_that_leaves_its_first_value_withdraws_the_finding() -> None:
+    batches = tuple(float(step) for step in range(70))
+    standing = {"scalar/loss": (0.1,) * 70, "scalar/batch/checksum": batches}
+    moving = {"scalar/loss": (0.1,) * 30 + (0.03,) * 40, "scalar/batch/checksum": batches}
+    (said,) = findings_of("constant-loss", standing, chain("one:Dense"))
+    (gone,) = findings_of("constant-loss", moving, chain("one:Dense"))
+    assert (said.severity, gone.severity) == ("error", "info")
+    assert gone.explanation == "the loss stood at 0.1 at first, and is 0.03 by step 49"
+
+
+def test_an_output_that_fires_again_withdraws_the_finding() -> None:
+    model = chain("one:Dense", "relu:ReLU", "two:Dense")
+    silent = {"relu activation/zeros": (64,) * 40, "relu activation/min": 0, "relu activation/max": 0}
+    waking = {**silent, "relu activation/zeros": (64,) * 15 + (30,) * 25}
+    (said,) = findings_of("dead-units", silent, model)
+    (gone,) = findings_of("dead-units", waking, model)
+    assert (said.severity, gone.severity) == ("error", "info")
+    assert gone.explanation.startswith("relu put out zeros only from step 0 on, and fires since step 24, or before")
+
+
+def test_a_part_of_the_last_numbered_block_that_nothing_follows_is_a_question() -> None:
+    for name, is_asked in (("gcl_2.node", True), ("gcl_1.node", False)):
+        sites = [f"gcl_{number}.{part}" for number in range(3) for part in ("edge", "node")]
+        series = {f"{site}.weight gradient/l2_norm": 0.0 if site == name else 1.0 for site in sites}
+        model = chain(*(f"{site}:Dense" for site in sites))
+        (found,) = findings_of("frozen-parameter", {one: (value,) * 20 for one, value in series.items()}, model)
+        assert (found.site, is_question(found)) == (name, is_asked)

@@ -245,3 +245,11 @@ def test_a_loss_of_the_script_reads_what_it_is_given():
     assert _names(program.format(more="", given="")) == ["total"]
     assert _names(program.format(more=", epoch", given=", 2").replace("sum()", "sum() * total")) == []
     assert _names("import own\nprint(own.elbo(f, y, 4))\n", program.format(more="", given="")) == []
+
+
+def test_a_curve_that_is_never_filled_and_a_mask_of_sampling_are_left_over():
+    assert _names("loss_train_record = list([])\naux_losses = []\nprint(1)\n") == []
+    loop = "    for _ in range(3):\n        log_p, mask = inner(x)\n    return log_p\n"
+    unpacked = f"def {{name}}(inner, x):\n{loop}{{name}}(1, 2)\n"
+    assert _names(unpacked.format(name="sample_many")) == []
+    assert _names(unpacked.format(name="attend")) == ["mask"]

@@ -69,10 +69,12 @@ def _plateau(tree: ast.AST) -> Iterator[Found]:
         mode = modes.get(ast.unparse(owner).rpartition(".")[2]) if owner is not None else None
         if mode not in ("'min'", "'max'") or not call.args:
             continue
-        words = words_through(call.args[0], known)
+        given = call.args[0]
+        is_turned = isinstance(given, ast.UnaryOp | ast.BinOp)  # `-accuracy`, `1 - accuracy`
+        words = words_through(given, known)
         is_cost = bool(words & _COSTS) or any(word.endswith("loss") for word in words)
         is_gain = bool(words & _GAINS)
-        if is_cost != is_gain and is_cost == (mode == "'max'"):
+        if not is_turned and is_cost != is_gain and is_cost == (mode == "'max'"):
             yield "formula", f"the schedule has mode={mode} and is given {ast.unparse(call.args[0])}", call.lineno
 
 
