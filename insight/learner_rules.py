@@ -11,7 +11,7 @@ from typing import Final
 
 from ..storage import Event, Finding, StepRecord
 from ..storage.records import Json
-from .context.learner_view import LearnerView
+from .context.learner_view import KnownMatrices, LearnerView
 from .context.step_context import StepContext
 from .rule import Rule
 from .rule_scheduler import RuleCall
@@ -47,6 +47,7 @@ class LearnerRules:
         self._reading = frozenset(rule.name for rule in rules.values() if _LOSS in (rule.triggers or rule.needs))
         self.names: tuple[str, ...] = ()
         self._optimizers: dict[str, frozenset[int]] = {}
+        self._matrices: dict[str, KnownMatrices] = {}
         self._memories: dict[tuple[str, str], object] = {}
 
     def learn(self, record: StepRecord) -> None:
@@ -66,7 +67,8 @@ class LearnerRules:
             loss = record.scalars.get(f"{name}{_SUFFIX}")
             if loss is not None:
                 hidden = {f"{other}{_SUFFIX}" for other in self.names}
-                part = LearnerView(context, name, loss, hidden=hidden, optimizers=self._optimizers[name])
+                known = self._matrices.setdefault(name, KnownMatrices())
+                part = LearnerView(context, name, loss, hidden=hidden, optimizers=self._optimizers[name], known=known)
                 yield part, [self._call(rules[key], name) for key in rules if key in self._reading]
 
     def _call(self, rule: Rule, learner: str) -> RuleCall:

@@ -1,13 +1,21 @@
 """One record as the rules see it that judge one of several learners."""
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..running_statistics import Mask, median
 from .record_burst import Burst, once
 from .step_context import FROM_ZERO, StepContext
+
+
+@dataclass(slots=True)
+class KnownMatrices:
+    """Which rows of `update` are matrices of one learner, for a model and so many rows."""
+
+    key: tuple[object, ...] = ()
+    rows: Mask | None = None
 
 
 class LearnerView(StepContext):
@@ -19,10 +27,18 @@ class LearnerView(StepContext):
         loss: Its loss in this record.
         hidden: Scalars that are not shown: the losses of the learners.
         optimizers: Numbers of its optimizers; empty where they are not known.
+        known: Kept by the caller from record to record: which rows of `update` are the learner's matrices.
     """
 
     def __init__(
-        self, context: StepContext, learner: str, loss: float, *, hidden: Collection[str], optimizers: frozenset[int]
+        self,
+        context: StepContext,
+        learner: str,
+        loss: float,
+        *,
+        hidden: Collection[str],
+        optimizers: frozenset[int],
+        known: KnownMatrices,
     ) -> None:
         self.__dict__.update(context.__dict__)
         for name in ("matrices", "typical_update"):
@@ -31,7 +47,7 @@ class LearnerView(StepContext):
         scalars = {key: value for key, value in record.scalars.items() if key not in hidden}
         self.record, self.learner = replace(record, scalars={**scalars, "loss": loss}), learner
         self.burst, self.index = Burst(), -1
-        self._optimizers = optimizers
+        self._optimizers, self._known = optimizers, known
 
     @property
     def rate(self) -> float | None:
@@ -47,8 +63,12 @@ class LearnerView(StepContext):
         table = self.table("update")
         if table is None:
             return None
-        every = self.model.matrices(table.rows.sites)
-        return every & np.array([self._is_own(site) for site in table.rows.sites]) if self._optimizers else every
+        sites = table.rows.sites
+        key = (self.model, self._optimizers, len(sites))
+        if self._known.key != key:
+            is_own = [not self._optimizers or self._is_own(site) for site in sites]
+            self._known.key, self._known.rows = key, self.model.matrices(sites) & np.array(is_own, np.bool_)
+        return self._known.rows
 
     def _is_own(self, site: str) -> bool:
         info = self.model.parameters.get(site)
