@@ -53,8 +53,8 @@ class LearnerRules:
     def learn(self, record: StepRecord) -> None:
         """Take the names of the learners, where the record has them."""
         for event in record.events:
-            self._optimizers = _told(event) or self._optimizers
-            self.names = tuple(self._optimizers)
+            if told := _told(event):
+                self._optimizers, self.names = told, tuple(told)
 
     def takes(self, rule: Rule) -> bool:
         """Return whether the rule is to see the learners one by one."""
@@ -62,11 +62,10 @@ class LearnerRules:
 
     def calls(self, context: StepContext, rules: Mapping[str, Rule]) -> Iterator[tuple[StepContext, list[RuleCall]]]:
         """Yield, for each learner that this record has a loss of, its view and the rules to call."""
-        record = context.record
+        hidden = {f"{name}{_SUFFIX}" for name in self.names}
         for name in self.names:
-            loss = record.scalars.get(f"{name}{_SUFFIX}")
+            loss = context.record.scalars.get(f"{name}{_SUFFIX}")
             if loss is not None:
-                hidden = {f"{other}{_SUFFIX}" for other in self.names}
                 known = self._matrices.setdefault(name, KnownMatrices())
                 part = LearnerView(context, name, loss, hidden=hidden, optimizers=self._optimizers[name], known=known)
                 yield part, [self._call(rules[key], name) for key in rules if key in self._reading]

@@ -72,9 +72,10 @@ def run_script(
     ends: list[Exception] = []
     code, reason, left_out = run_to_end(script, arguments, begin, failed=ends.append)
     if reason and not is_recorded():
-        is_told = bool(ends) and failed is not None
-        _say(f"mindscope: {reason}" + ("" if is_told else "; nothing was recorded"))
-        if ends and failed is not None:
+        if failed is None or not ends:
+            _say(f"mindscope: {reason}; nothing was recorded")
+        else:
+            _say(f"mindscope: {reason}")
             _guard_of("the end of the script is not recorded").attempt(failed, ends[0])
     if left_out:
         _say(f"mindscope: {left_out}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..running_statistics import Mask, median
+from .model_index import first_group, rate_name
 from .record_burst import Burst, once
 from .step_context import FROM_ZERO, StepContext
 
@@ -54,8 +55,7 @@ class LearnerView(StepContext):
         """The learning rate of the first group of the learner's first optimizer."""
         if not self._optimizers:
             return super().rate
-        number = sum(len(one.groups) for one in self.model.structure.optimizers[: min(self._optimizers)])
-        return self.scalar(f"learning_rate/{number}" if number else "learning_rate")
+        return self.scalar(rate_name(first_group(self.model, min(self._optimizers))))
 
     @once
     def matrices(self) -> Mask | None:

@@ -228,11 +228,20 @@ class Group(NamedTuple):
     number: int
 
 
+def rate_name(number: int) -> str:
+    """Return the name of the scalar that holds the learning rate of the group with this number."""
+    return f"learning_rate/{number}" if number else "learning_rate"
+
+
+def first_group(model: ModelIndex, optimizer: int) -> int:
+    """Return the number of an optimizer's first group among all groups of all optimizers."""
+    return sum(len(earlier.groups) for earlier in model.structure.optimizers[:optimizer])
+
+
 def group_of(model: ModelIndex, site: str) -> Group | None:
     """Return the group of a parameter; None if it is in none, in several, or in one that was not recorded."""
     info, optimizers = model.parameters.get(site), model.structure.optimizers
     if info is None or info.group is None or info.more_groups or info.group[0] >= len(optimizers):
         return None
     number, group = info.group
-    index = sum(len(optimizer.groups) for optimizer in optimizers[:number]) + group
-    return Group(optimizers[number].kind.lower(), optimizers[number].groups[group], index)
+    return Group(optimizers[number].kind.lower(), optimizers[number].groups[group], first_group(model, number) + group)

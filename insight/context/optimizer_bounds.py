@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...storage import Json, ParameterInfo
 from ..event_fields import as_number
 from ..running_statistics import Floats, Mask, count_before_first
-from .model_index import ModelIndex, group_of
+from .model_index import ModelIndex, group_of, rate_name
 from .optimizer_state import Recurrence
 from .step_context import Excess, Lookahead, SkipWindow, StepContext
 from .subject_table import SubjectRows, Table, some
@@ -91,7 +91,7 @@ class DescentBound:
 
     def _rates(self, scalars: Mapping[str, float]) -> Floats:
         """`(rows,)` of one record; NaN where it is not known."""
-        names = [f"learning_rate/{index}" if index else "learning_rate" for index in range(int(self.rates.max()) + 1)]
+        names = [rate_name(index) for index in range(int(self.rates.max()) + 1)]
         return np.array([*(abs(scalars.get(name) or np.nan) for name in names), np.nan])[self.rates]
 
     def _of(self, rates: Floats, largest: Callable[[str], Floats]) -> Floats:
@@ -193,7 +193,7 @@ def _least_limits(lookahead: Lookahead, memory: AdamBound) -> Floats:
     least, index = np.full(len(lookahead), inf), 0
     for number, optimizer in enumerate(lookahead.context.model.structure.optimizers):
         for group in optimizer.groups:
-            rates = lookahead.scalars(f"learning_rate/{index}" if index else "learning_rate")
+            rates = lookahead.scalars(rate_name(index))
             betas = _betas(group) if optimizer.kind in _ADAM else None
             index += 1
             if betas is None:
@@ -237,7 +237,7 @@ def _limits(context: StepContext, memory: AdamBound) -> Iterator[tuple[float, fl
     index = 0
     for number, optimizer in enumerate(context.model.structure.optimizers):
         for group in optimizer.groups:
-            rate = context.scalar(f"learning_rate/{index}" if index else "learning_rate")
+            rate = context.scalar(rate_name(index))
             betas = _betas(group) if optimizer.kind in _ADAM else None
             index += 1
             if not rate or betas is None:

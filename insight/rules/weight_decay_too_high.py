@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...storage import ROOT_SITE, Finding, OptimizerInfo
-from ..context.model_index import ModelIndex
+from ..context.model_index import ModelIndex, rate_name
 from ..context.step_context import Lookahead, SkipWindow, StepContext
 from ..context.subject_table import Table
 from ..recording import Recording, chain
@@ -181,7 +181,7 @@ def _declared_decay(context: StepContext) -> float:
     found, index = np.nan, 0
     for optimizer in context.model.structure.optimizers:
         for group in optimizer.groups:
-            rate = context.scalar(f"learning_rate/{index}" if index else "learning_rate")
+            rate = context.scalar(rate_name(index))
             decay, index = group.get("weight_decay"), index + 1
             if optimizer.kind.lower() in _DIRECT and rate and isinstance(decay, int | float):
                 found = float(np.fmax(found, rate * float(decay)))

@@ -33,7 +33,7 @@ EVALUATION: Final = frozenset(
 _COUNTS: Final = frozenset({"n", "num", "count", "counts", "steps", "updates", "episodes", "epochs", "total"})
 #: Words for the parts of a transition, and how many others one has.
 _FEWEST_BESIDE: Final = 3
-_REWARDS: Final = frozenset({"r", "rew", "rews", "reward", "rewards", "rs"})
+REWARDS: Final = frozenset({"r", "rew", "rews", "reward", "rewards", "rs"})
 _RETURNS: Final = frozenset({"ret", "rets", "returns", "nstep"})
 _DISCOUNTS: Final = frozenset({"disc", "discount", "discounts", "gammas"})
 _DONE_BY: Final = frozenset({"a", "act", "acts", "action", "actions", "u"})
@@ -69,14 +69,14 @@ def prepares(name: str) -> bool:
 def ends_transition(name: str, beside: frozenset[str]) -> bool:
     """Return whether a short name is that of an episode's end, since those beside it are an action's and a reward's."""
     words = set[str]().union(*map(words_of, beside))
-    is_transition = bool(words & _REWARDS) and bool(words & _DONE_BY) and len(beside) >= _FEWEST_BESIDE
+    is_transition = bool(words & REWARDS) and bool(words & _DONE_BY) and len(beside) >= _FEWEST_BESIDE
     return is_transition and not words_of(name).isdisjoint(_SHORT_ENDS)
 
 
 def acts_in_transition(name: str, beside: frozenset[str]) -> bool:
     """Return whether a name is that of the action of a transition, beside its reward and its end."""
     words = set[str]().union(*map(words_of, beside))
-    is_transition = bool(words & (_REWARDS | _RETURNS)) and bool(words & (_SHORT_ENDS | _PURPOSES["end"] | _DISCOUNTS))
+    is_transition = bool(words & (REWARDS | _RETURNS)) and bool(words & (_SHORT_ENDS | _PURPOSES["end"] | _DISCOUNTS))
     return is_transition and len(beside) >= _FEWEST_BESIDE and not words_of(name).isdisjoint(_DONE_BY)
 
 

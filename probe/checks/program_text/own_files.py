@@ -3,8 +3,8 @@
 import ast
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -32,10 +32,11 @@ def own_sources() -> tuple[str, dict[str, str]]:
     if not os.path.isfile(script) or _is_installed(script):
         return "", {}
     folder = os.path.dirname(script)
+    paths = dict.fromkeys((script, *map(_file_of, list(sys.modules.values()))))
     for root in dict.fromkeys((_project_of(folder), folder)):
-        texts = _texts_below(os.path.join(root, ""), script)
-        if len(texts) <= _MOST_FILES:
-            return script, texts
+        own = [path for path in paths if _is_own(path, os.path.join(root, ""))]
+        if len(own) <= _MOST_FILES:
+            return script, _texts(own)
     return "", {}
 
 
@@ -50,19 +51,22 @@ def _project_of(folder: str) -> str:
     return folder
 
 
-def _texts_below(root: str, script: str) -> dict[str, str]:
-    """Return the texts of the script and of loaded modules by path, one more than `_MOST_FILES` at most."""
+def _is_own(path: str, root: str) -> bool:
+    """Return whether a file lies below the root, is nobody else's, and is no larger than a person writes it."""
+    if not path.startswith(root) or path.startswith(OUR_FILES) or _is_installed(path):
+        return False
+    try:
+        return os.path.getsize(path) <= _MOST_BYTES
+    except OSError:
+        return False
+
+
+def _texts(paths: Iterable[str]) -> dict[str, str]:
+    """Return the texts of the files that can be read."""
     texts: dict[str, str] = {}
-    for path in [script, *map(_file_of, list(sys.modules.values()))]:
-        if path in texts or not path.startswith(root) or path.startswith(OUR_FILES) or _is_installed(path):
-            continue
-        if len(texts) > _MOST_FILES:
-            break
-        try:
-            if os.path.getsize(path) <= _MOST_BYTES:
-                texts[path] = Path(path).read_text(encoding="utf-8")
-        except (OSError, ValueError):
-            continue
+    for path in paths:
+        with suppress(OSError, ValueError):
+            texts[path] = Path(path).read_text(encoding="utf-8")
     return texts
 
 

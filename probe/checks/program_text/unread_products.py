@@ -5,17 +5,16 @@ import re
 from typing import Final
 
 from .bindings import Binding, Function, called
-from .names import words_of
+from .names import REWARDS, words_of
 from .trees import walked
 
-__all__ = ["is_needed_by_loss", "is_product"]
+__all__ = ["is_method", "is_needed_by_loss", "is_product"]
 
 #: Classes whose `fit` learns how data are prepared.
 _PREPARING: Final = re.compile(r"scaler|standard|normali|whiten|encoder|transformer$|pca", re.IGNORECASE)
 _NEXT: Final = frozenset({"next", "nxt", "prime"})
 _STATES: Final = frozenset({"obs", "observation", "observations", "state", "states", "s", "o"})
 _SHORT_NEXT: Final = frozenset({"s2", "ns", "s1", "sp", "obs2", "o2", "s_next", "s_prime"})
-_REWARDS: Final = frozenset({"r", "rew", "rews", "reward", "rewards", "rs"})
 _DISCOUNTED: Final = frozenset({"gamma", "discount", "discounts"})
 #: What a function makes for the model to be called with.
 _INPUTS: Final = frozenset(
@@ -53,15 +52,20 @@ def is_product(name: str, binding: Binding, function: Function) -> bool:
         return bool(made_by) and made_by not in ("next", "to")
     is_next = name in _SHORT_NEXT or not (words.isdisjoint(_NEXT) or words.isdisjoint(_STATES))
     beside = set[str]().union(*map(words_of, binding.beside))
-    return is_next and made_by != "step" and not beside.isdisjoint(_REWARDS) and _discounts(function)
+    return is_next and made_by != "step" and not beside.isdisjoint(REWARDS) and _discounts(function)
 
 
 def is_needed_by_loss(name: str, function: Function) -> bool:
     """Return whether a parameter is one that the function, a loss by its name, should read."""
-    first = next(iter([*function.args.posonlyargs, *function.args.args]), None)
-    is_method = first is not None and first.arg in ("self", "cls")  # losses of one form get what only some need
     is_aside = name.startswith("_") or not words_of(name).isdisjoint(_ASIDE)
-    return not (is_method or is_aside or words_of(function.name).isdisjoint(_LOSSES))
+    # of methods, losses of one form get what only some of them need
+    return not (is_method(function) or is_aside or words_of(function.name).isdisjoint(_LOSSES))
+
+
+def is_method(function: Function) -> bool:
+    """Return whether a function is a method, as its first parameter is named."""
+    first = next(iter([*function.args.posonlyargs, *function.args.args]), None)
+    return first is not None and first.arg in ("self", "cls")
 
 
 def _is_list_of_parameters(value: ast.expr | None) -> bool:

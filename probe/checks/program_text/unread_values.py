@@ -28,7 +28,7 @@ from .module_places import NOWHERE, ModulePlaces
 from .names import Purpose, acts_in_transition, ends_transition, is_action, prepares, purpose_of, words_of
 from .reach import Place, Reach
 from .trees import walked
-from .unread_products import is_needed_by_loss, is_product
+from .unread_products import is_method, is_needed_by_loss, is_product
 
 READ: Final = "values_are_read"
 _CLAIM = "the program reads the masks, weights, settings and layers that its text gives values"
@@ -152,16 +152,11 @@ def _of_functions(file: _File, reads: Reads, reach: Reach, *, is_script: bool) -
                 yield from _passed_over(file, node.name, name, node.body)
                 yield from _action_passed_over(file, node, name, bindings.get(name, []))
             elif is_given(node, name, reads):
-                is_needed = prepares(name) and not _is_method(node)
+                is_needed = prepares(name) and not is_method(node)
                 is_needed |= is_script and is_needed_by_loss(name, node)
                 purpose = purpose_of(name) or ("weight" if is_needed else None)
                 if purpose is not None:
                     yield UnreadValue(name, purpose, node.name, file.path, node.lineno)
-
-
-def _is_method(function: Function) -> bool:
-    first = next(iter([*function.args.posonlyargs, *function.args.args]), None)
-    return first is not None and first.arg in ("self", "cls")
 
 
 def _normalised(file: _File, function: Function, name: str) -> Iterator[UnreadValue]:

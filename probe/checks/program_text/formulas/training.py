@@ -75,7 +75,7 @@ def _plateau(tree: ast.AST) -> Iterator[Found]:
         is_cost = bool(words & _COSTS) or any(word.endswith("loss") for word in words)
         is_gain = bool(words & _GAINS)
         if not is_turned and is_cost != is_gain and is_cost == (mode == "'max'"):
-            yield "formula", f"the schedule has mode={mode} and is given {ast.unparse(call.args[0])}", call.lineno
+            yield "formula", f"the schedule has mode={mode} and is given {ast.unparse(given)}", call.lineno
 
 
 def _agreement(tree: ast.AST) -> Iterator[Found]:
