@@ -12,6 +12,8 @@ from ...storage import Json, ModuleInfo, ParameterInfo, Structure
 
 #: Parameters that no optimizer is meant to move: the running statistics of normalisation layers.
 _BUFFERS = frozenset({"moving_mean", "moving_variance", "running_mean", "running_var", "num_batches_tracked"})
+#: What weight normalisation calls the magnitudes of a matrix's rows, which have its number of axes.
+_MAGNITUDES = ("weight_g", ".original0")
 _MATRIX_KINDS = ("dense", "linear", "conv", "attention", "rnn", "lstm", "gru")
 
 
@@ -125,7 +127,8 @@ class ModelIndex:
         info = self.parameters.get(site)
         if info is None:
             return site.endswith("weight") and "norm" not in site and "embed" not in site
-        if len(info.shape) < 2:
+        is_magnitude = site.endswith(_MAGNITUDES) and sum(size > 1 for size in info.shape) <= 1
+        if len(info.shape) < 2 or is_magnitude:
             return False
         kind = self.kind(site)
         return not kind or any(word in kind for word in _MATRIX_KINDS) or not ("embed" in kind or "norm" in kind)

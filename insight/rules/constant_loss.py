@@ -40,6 +40,7 @@ class _ConstantLossState:
     moved: int = 0
     is_standing: bool = False
     first: float = float("nan")
+    lowest: float = float("inf")
     path: float = 0.0
     began: int = 0
     all_records: int = 0
@@ -77,6 +78,8 @@ _DIFFERENT = tuple(float(step) for step in range(30))
         _standing(tuple(1.0 - 5e-4 * step for step in range(90)), update=0.02),
         _standing(tuple(1.0 + 5e-3 * (-1) ** step for step in range(90)), update=0.02),
         _standing(tuple(1.0 + 2e-4 * (-1) ** step for step in range(90)), update=1e-4),
+        # a network that had learned something, exploded, and died
+        _standing((1.0, 0.7, 0.3, 9.0, *(1.0 + 2e-4 * (-1) ** step for step in range(90))), update=0.02),
         # a margin that was kept from the start
         _run(0.0, _DIFFERENT),
         # the same batch again and again, a loss that moves, and one that has come to rest
@@ -95,7 +98,8 @@ def check(context: StepContext, memory: _ConstantLossState) -> Iterator[Finding]
 
     A loss that keeps within a thousandth of its value for 60 records, half of them of different batches, and is where
     it was at first, although the weights have moved by a third of their norm, tells as little of its batches:
-    embeddings that have collapsed leave the margin of their loss. Losses without a floor are left out.
+    embeddings that have collapsed leave the margin of their loss. Losses without a floor are left out, and those that
+    were lower in between.
     """
     loss = context.scalar("loss")
     memory.is_known |= bool(context.events("loss_input"))
@@ -157,6 +161,7 @@ def _stands(context: StepContext, memory: _ConstantLossState, loss: float) -> It
     if isnan(memory.first):
         memory.first, memory.began = loss, context.step
     memory.newest.append(loss)
+    memory.lowest = min(memory.lowest, loss)
     memory.checksums.append(context.scalar("batch/checksum"))
     memory.path += update if isfinite(update := context.typical_update) else 0.0
     memory.all_records += 1
@@ -164,8 +169,10 @@ def _stands(context: StepContext, memory: _ConstantLossState, loss: float) -> It
         return
     level, batches = median(memory.newest), len({each for each in memory.checksums if each is not None})
     is_flat = max(memory.newest) - min(memory.newest) < _RANGE * abs(level)
+    has_learned = level - memory.lowest > _LEAVES * abs(level)  # and has died since
     if (
         not is_flat
+        or has_learned
         or abs(level - memory.first) > _LEFT * abs(level)
         or batches < _OTHERS
         or context.has_a_surrogate_loss

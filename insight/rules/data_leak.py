@@ -27,6 +27,8 @@ _TRIED = {
     "targets_are_not_the_input": "shift the targets by one: inputs tokens[:, :-1], targets tokens[:, 1:]",
     "targets_are_no_input_column": "remove the target, and what is computed from it, from the inputs",
 }
+#: The claim that a model contradicts which is meant to give back the end of what it is given.
+_WINDOW = "targets_begin_behind_the_input"
 #: The claim that the program's text contradicts, which nothing has measured.
 _TEXT = "what_is_known_and_what_is_asked_are_apart"
 #: The claim that makes a question only: a good predictor, such as the value before, may be as near.
@@ -51,6 +53,7 @@ def _tried(check: str, outcome: str = "broken") -> Event:
         Recording(structure=_MODEL, events=(_tried("targets_are_not_the_input"),)),
         Recording(structure=_MODEL, events=(_tried("targets_are_no_input_column"),)),
         Recording(structure=_MODEL, events=(_tried(_TEXT),)),
+        Recording(structure=_MODEL, events=(_tried(_WINDOW),)),
     ),
     silent_on=(
         Recording(structure=_MODEL, events=(_checked(is_causal=True),)),
@@ -69,6 +72,8 @@ def check(context: StepContext, memory: set[str]) -> Iterator[Finding]:
     on input at a later position; if they are the input at the same position, a causal model only copies it; and no
     column of the input may be the target, nor may a column for each class tell it. A copy of the model is called with
     changed inputs. A column that is the target up to a little noise, in its own units and at two steps, is a question.
+    The target of a forecast begins behind the window that is given: where its first positions are the last of an input
+    of numbers, the model copies them.
 
     From the program's text: rows that are doubled before they are split, so that both parts have copies, and targets
     that begin inside of what the model is given.
@@ -83,7 +88,7 @@ def check(context: StepContext, memory: set[str]) -> Iterator[Finding]:
         if kind not in memory:
             memory.add(kind)
             yield refutation(context, event, consequence="the model sees what it is to predict", advice=_TRIED[kind])
-    for event in refuted(context, _TEXT):
+    for event in refuted(context, _TEXT, _WINDOW):
         yield refutation(
             context,
             event,

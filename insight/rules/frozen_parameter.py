@@ -290,7 +290,7 @@ def _without_requires_grad(context: StepContext, memory: _FrozenParameterState) 
             severity="warning" if len(had_trained) == len(listed) else "info",
             explanation=f"{_names(listed)} of {display_site(shown)} {_auxiliary(listed)} not require a gradient, so no "
             f"step changes {'them' if len(listed) > 1 else 'it'} while that is so"
-            + ("; most of the model is frozen, as in fine-tuning, or where parameters hold constants" * deliberate)
+            + ("; so it is in fine-tuning, and where parameters hold constants" * deliberate)
             + ("; until this step they did" if had_trained else "; is that meant?"),
             advice="decide what you intend: to train it, set requires_grad = True before the optimizer is made; to "
             f"keep it frozen, declare expected_frozen: [{site!r}] in the configuration",

@@ -95,7 +95,8 @@ def check(context: StepContext, memory: _IgnoredInputState) -> Iterator[Finding]
     condition or a mask that is lost on the way. Constant inputs and masks are not tried. With the batch of step 25,
     columns of rows, channels of images and positions of sequences that have no gradient are exchanged among the
     samples: a quarter of the columns or three quarters of the positions without an effect are a warning, fewer are
-    asked, and so are those of one tensor in a list of several, whose others may tell the same.
+    asked, and so are those of one tensor in a list of several, whose others may tell the same. Such a tensor that is
+    not used at all is asked about as well.
 
     A model with attention over tokens is tried with the positions in reverse order as well. If each output is the same
     at its token, the order is lost: no position is encoded, and no later token hidden. Where the outputs are for whole
@@ -162,7 +163,9 @@ def _unused(context: StepContext, memory: _IgnoredInputState) -> Iterator[Findin
             "not meant to be used, do not pass it",
             severity="warning",
         )
-        if len(names) > 1:
+        if len(names) == 1 and names[0].endswith("]"):  # one of several tensors, which a library's models may share
+            found = asked(found, f"{events[0].data.get('counterexample')}: is the model not meant to use it?")
+        elif len(names) > 1:
             words = (
                 f"with other values of {', '.join(names[:-1])} or {names[-1]} every element of the output is the same; "
                 "does the model take them for the sake of an interface that it shares with others?"

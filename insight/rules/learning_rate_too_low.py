@@ -128,6 +128,16 @@ def _skip_window(lookahead: Lookahead, memory: _LearningRateTooLowState) -> Skip
             },
             _MODEL,
         ),
+        # dead: what is left is the momentum of earlier steps
+        Recording(
+            {
+                "scalar/loss": (2.3,) * 25,
+                "scalar/learning_rate": 0.002,
+                "one.weight update/ratio_to_weight": 1e-10,
+                "one.weight gradient/l2_norm": 0.0,
+            },
+            _MODEL,
+        ),
     ),
 )
 def check(context: StepContext, memory: _LearningRateTooLowState) -> Iterator[Finding]:
@@ -165,7 +175,7 @@ def check(context: StepContext, memory: _LearningRateTooLowState) -> Iterator[Fi
     yield from _whole_path(context, memory, ratio)
     if np.isnan(ratio) or memory.is_reported:
         return
-    if not 0 < ratio < _STANDSTILL or context.record.skipped:
+    if not 0 < ratio < _STANDSTILL or context.record.skipped or not _flows(context):
         memory.streak = 0
         return
     memory.since = context.step if memory.streak == 0 else memory.since
@@ -194,6 +204,12 @@ def check(context: StepContext, memory: _LearningRateTooLowState) -> Iterator[Fi
             "weights; check its unit and its schedule, and that no clipping or loss divisor shrinks the gradient",
             confidence=0.8,
         )
+
+
+def _flows(context: StepContext) -> bool:
+    """Return whether some parameter has a gradient other than zero: no rate moves what gets none."""
+    table = context.table("gradient")
+    return table is None or bool(np.any(table.column("l2_norm")[table.present] != 0.0))
 
 
 def _whole_path(context: StepContext, memory: _LearningRateTooLowState, ratio: float) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from ...storage import Finding
 from ..context.step_context import StepContext
 from ..indicators.executable_checks import refutation, refuted, refuting_event
+from ..indicators.lowered_findings import asked
 from ..recording import Recording, chain
 from ..rule import FORWARD, rule
 
@@ -12,9 +13,11 @@ _MODEL = chain("one:Dense", "two:Dense")
 _READ, _USED, _REACHES = "values_are_read", "results_are_used", "outputs_reach_a_loss"
 
 
-def _tried(outcome: str, check: str = _READ) -> Recording:
+def _tried(outcome: str, check: str = _READ, leftovers: int = 0) -> Recording:
     words = "mask, a value of masked_loss (train.py:41), is read by nothing"
-    return Recording(structure=_MODEL, events=(refuting_event(check, words, outcome=outcome, values=1),))
+    return Recording(
+        structure=_MODEL, events=(refuting_event(check, words, outcome=outcome, values=1, leftovers=leftovers),)
+    )
 
 
 @rule(
@@ -23,7 +26,7 @@ def _tried(outcome: str, check: str = _READ) -> Recording:
     triggers=("event/check",),
     phase=FORWARD,
     is_optional=True,
-    fires_on=(_tried("broken"), _tried("broken", _USED), _tried("broken", _REACHES)),
+    fires_on=(_tried("broken"), _tried("broken", leftovers=1), _tried("broken", _USED), _tried("broken", _REACHES)),
     silent_on=(_tried("held"), _tried("held", _USED), _tried("held", _REACHES)),
 )
 def check(context: StepContext, memory: None) -> Iterator[Finding]:
@@ -35,7 +38,10 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     names that are given a value and read nowhere. Only names whose words say what the value is for count: masks,
     lengths, weights, ends of episodes, orders of samples, terms of a loss, settings such as `gamma` or `temperature`,
     layers that a module keeps, and functions that update, mask, clip, normalise or initialise; and a changed copy whose
-    original goes on. Files with a dozen modules are libraries, in which much is left over for others.
+    original goes on. Files with a dozen modules are libraries, in which much is left over for others. Settings, and
+    values in modules beside the script, are left over in many public repositories that are fine: where nothing else is
+    unread, the rule asks. A method that takes the same as a method of another class, which could stand in its place,
+    may take what only the other one needs.
 
     The same is said of a result that is dropped: `scores.masked_fill(seen, -inf)` as a statement leaves `scores` as it
     is, `net.state_dict().update(state)` changes a dictionary that nobody keeps, `p.data.clamp(-c, c)` clips nothing,
@@ -59,7 +65,7 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
         )
     for event in refuted(context, _READ, _USED):
         is_result = event.data.get("check") == _USED
-        yield refutation(
+        found = refutation(
             context,
             event,
             consequence="what it is for does not happen",
@@ -70,3 +76,5 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
             severity="warning",
             confidence=0.8,
         )
+        are_leftovers = found.evidence.get("leftovers", 0.0) == found.evidence.get("values", -1.0)
+        yield asked(found, f"{event.data.get('counterexample')}: is it left over?") if are_leftovers else found

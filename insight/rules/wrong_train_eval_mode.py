@@ -300,7 +300,7 @@ def _validation(
                 first_step=last.step,
                 explanation=f"step {last.step} calls the model without gradients in training mode, {count:.0f} "
                 f"time{'s' * (count > 1)}{f', as {memory.times - 1} steps before did' * is_often}: dropout falsifies "
-                "its output, and running statistics take in data that it is not trained on"
+                "its output, or running statistics take in data that it is not trained on"
                 f"{'; is that meant?' * (told == 'validation')}",
                 advice="call model.eval() before the validation or the sampling, and model.train() after it",
                 confidence=0.9,

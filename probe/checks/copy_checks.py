@@ -30,6 +30,7 @@ from .shifted_labels import labels_belong_to_their_rows
 from .step_seen import LossSeen
 from .straight_through import straight_through_steps_pass_gradients
 from .target_columns import targets_in_columns
+from .target_windows import targets_begin_behind_the_input
 from .used_places import places_are_used
 
 #: Elements of a target that is looked at.
@@ -138,6 +139,7 @@ def _of_a_loss(probe: ModelProbe, loss: LossSeen, target: torch.Tensor, *, is_an
     ignored = int(options.get("ignore_index", -100))
     yield from targets_of_sequences(probe, target, ignored=ignored, first=first_compared(loss.input))
     yield from targets_in_columns(probe, target, is_answer=is_answer)
+    yield from targets_begin_behind_the_input(probe, target)
     is_mean = options.get("reduction", "mean") == "mean" and options.get("weight") is None
     counted = padding_is_not_scored(probe, target, ignored=ignored, is_mean=is_mean)
     for result in (counted, ignored_tokens_end_rows(probe, target, ignored=ignored)):

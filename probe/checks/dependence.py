@@ -1,6 +1,6 @@
 """Does the output depend on every input, and on no other sample of the batch? Found by changing inputs of a copy."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import torch
@@ -205,15 +205,19 @@ def _is_graph(probe: ModelProbe, samples: int) -> bool:
             return True
         if has_nodes and _are_ends_of_edges(tensor, samples):
             return True
-    return not all(map(_names_no_edges, arguments))
+    return not all(_names_no_edges(value, samples) for value in arguments)
 
 
-def _names_no_edges(value: Any) -> bool:
-    """Return whether an argument is one tensor or plain value, or states of recurrent layers in a tuple.
+def _names_no_edges(value: Any, samples: int) -> bool:
+    """Return whether an argument is one tensor or plain value, or a collection of states, or of codes, of each sample.
 
-    A state is `(layers, samples, units)`; any other object may hold edges.
+    A state of recurrent layers is `(layers, samples, units)`, and codes are tokens with their lengths or masks; any
+    other object, also numbers of samples beside features, may hold edges.
     """
     if isinstance(value, torch.Tensor | int | float | str | bool | None):
         return True
-    is_some = isinstance(value, tuple) and bool(value) and all(isinstance(one, torch.Tensor) for one in value)
-    return is_some and all(one.dim() == _AXES_OF_STATES and one.is_floating_point() for one in value)
+    parts = [*value.values()] if isinstance(value, Mapping) else list(value) if isinstance(value, tuple | list) else []
+    if not parts or not all(isinstance(one, torch.Tensor) for one in parts):
+        return False
+    are_states = all(one.dim() == _AXES_OF_STATES and one.is_floating_point() for one in parts)
+    return are_states or all(one.dim() and len(one) == samples and not one.is_floating_point() for one in parts)

@@ -16,6 +16,7 @@ from ..kernels.tokens import BUCKETS, TOKENS, count_tokens
 from ..recording.recorder import Recorder
 from ..recording.row_buffers import Row
 from ..tensor_access import Access, Place, Tensor, Unsupported, every_tensor_in
+from .repeated_values import RepeatedValues
 
 _BYTES = (4, 8, 2, 2)  # of an element, by its dtype code
 
@@ -74,6 +75,13 @@ class HostInput:
         mixed = measure_checked(place[0], place[1], row.address)
         row.present[row.index] = 1
         return checksum_from(mixed, self._address, self._bytes)
+
+    def values(self) -> NDArray[Any]:
+        """Return all of them, where they lie."""
+        if self._place is not None:
+            return values_at(*self._place, 1).reshape(self.shape)
+        assert self.array is not None, "what is not read where it lies is an array"
+        return self.array
 
     def _sample(self) -> NDArray[Any]:
         if self._place is not None:
@@ -199,8 +207,8 @@ class BatchHooks:
         self._before: dict[str, NDArray[np.float64]] = {}
         self._stamp, self._calls, self._evaluated = -1, 0, 0
         self._step = self._idle_step = -1
-        self._total = self._samples = self._tokens = 0
-        self._late = Totals()
+        self._total = self._samples = self._tokens = self._apart = 0
+        self._late, self._repeated = Totals(), RepeatedValues()
         self._columns = recorder.columns(NAME)
         self._sides = sides if recorder.config.checks else None
         self._plain_rows: list[Row] = []  # of the first input, by the number of the forward
@@ -239,7 +247,7 @@ class BatchHooks:
 
     def _begin_anew(self, stamp: int) -> None:
         self._stamp, self._calls, self._evaluated = stamp, 0, 0
-        self._total = self._samples = self._tokens = 0
+        self._total = self._samples = self._tokens = self._apart = 0
         if self._late.parts:
             self._late = Totals()
 
@@ -281,10 +289,11 @@ class BatchHooks:
             self._step = recorder.current.step
             clock.steps += 1
         self._calls = call + 1
+        self._apart += self._repeated.difference(call, self._total, lambda: [values_at(*place, 1).reshape(shape)])
         scalars: dict[str, float] = {}
         if self._samples:
             scalars["batch/samples"] = float(self._samples)
-            scalars["batch/checksum"] = recorder.current.batch_checksum = float(self._total % RANGE)
+            scalars["batch/checksum"] = recorder.current.batch_checksum = float((self._total + self._apart) % RANGE)
         if self._tokens:
             scalars["batch/tokens"] = float(self._tokens)
         recorder.log(scalars)
@@ -292,7 +301,8 @@ class BatchHooks:
     def _see_batch(self, inputs: Any, keywords: Mapping[str, Any]) -> None:
         """Record one forward of the training; a step's scalars are those of all its forwards together."""
         recorder, call = self._recorder, self._calls
-        for place, (path, held) in enumerate(self._inputs(inputs, keywords)):
+        found = list(self._inputs(inputs, keywords))
+        for place, (path, held) in enumerate(found):
             if isinstance(held, DeviceInput):
                 self._late.add(held.checksum, place, call)
                 self._put_later("batch", path, call, held)
@@ -306,13 +316,16 @@ class BatchHooks:
             if place == 0:
                 self._count(held.shape[0] if held.shape else 1, math.prod(held.shape) if held.is_token else 0)
         self._calls = call + 1
+        if not self._late.parts:
+            held_here = [one for _, one in found if isinstance(one, HostInput)]
+            self._apart += self._repeated.difference(call, self._total, lambda: [one.values() for one in held_here])
         scalars: dict[str, float] = {}
         if self._samples:
             scalars["batch/samples"] = float(self._samples)
             if self._late.parts:
                 self._tell_checksum_later()
             else:
-                scalars["batch/checksum"] = recorder.current.batch_checksum = float(self._total % RANGE)
+                scalars["batch/checksum"] = recorder.current.batch_checksum = float((self._total + self._apart) % RANGE)
         if self._tokens:
             scalars["batch/tokens"] = float(self._tokens)
         recorder.log(scalars)

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import update_wrapper
 from pathlib import Path
@@ -251,8 +251,11 @@ _CREATE_GRAPH: Final = 2
 
 def _watched_grad(original: Callable[..., _Result]) -> Callable[..., _Result]:
     def grad(outputs: object, inputs: object, *arguments: object, **options: object) -> _Result:
-        is_plain = _awake_trainings and isinstance(inputs, torch.Tensor | list | tuple)  # a generator is read once
-        if not is_plain or current_graph_task_id() != -1 or is_aside():
+        if not _awake_trainings or current_graph_task_id() != -1 or is_aside():
+            return original(outputs, inputs, *arguments, **options)
+        if isinstance(inputs, Iterator):  # as of `parameters()`, which can be read once; the original makes it a tuple
+            inputs = tuple(inputs)
+        elif not isinstance(inputs, torch.Tensor | list | tuple):
             return original(outputs, inputs, *arguments, **options)
         has_graph = bool(options.get("create_graph", arguments[_CREATE_GRAPH] if len(arguments) > _CREATE_GRAPH else 0))
         report(_awake_trainings, "gradients_asked", outputs, inputs, has_graph)

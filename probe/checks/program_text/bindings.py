@@ -190,14 +190,6 @@ def called(node: ast.AST | None) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-def is_interface(node: Function) -> bool:
-    """Return whether a function has to take what it is given: it does nothing, or others decide what it takes."""
-    body = [one for one in node.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
-    first = node.args.args[0].arg if node.args.args else ""
-    is_empty = all(isinstance(one, ast.Pass | ast.Raise) for one in body)
-    return is_empty or first == "ctx" or (node.name.startswith("__") and node.name != "__init__")
-
-
 def is_given(node: Function, name: str, reads: Reads) -> bool:
     """Return whether callers give this parameter: it has no default, or a call names it."""
     ordered = [*node.args.posonlyargs, *node.args.args]

@@ -41,6 +41,10 @@ class ModulePlaces:
                 return self._part_of(site, around[inside:])
         return self._used(tree, around)
 
+    def has_class(self, file: str, name: str) -> bool:
+        """Return whether a module of this class is watched; True where no modules are known."""
+        return not self._modules or any(at == file and kind.endswith(name) for at, kind in self._first)
+
     @cached_property
     def _trees(self) -> Mapping[str, ast.Module]:  # parsed, like all below, only where a claim is broken
         return trees_of(self._sources)

@@ -5,7 +5,7 @@ import re
 import symtable
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,15 +17,25 @@ from .bindings import (
     bindings_of,
     called,
     is_given,
-    is_interface,
     is_unread,
     lines_of,
     scopes_in,
 )
 from .expressions import is_name, names_in
+from .interfaces import is_interface, shared_methods
 from .known_values import option_of
 from .module_places import NOWHERE, ModulePlaces
-from .names import Purpose, acts_in_transition, ends_transition, is_action, prepares, purpose_of, words_of
+from .names import (
+    EVALUATION,
+    REWARDS,
+    Purpose,
+    acts_in_transition,
+    ends_transition,
+    is_action,
+    prepares,
+    purpose_of,
+    words_of,
+)
 from .reach import Place, Reach
 from .trees import walked
 from .unread_products import is_method, is_needed_by_loss, is_product
@@ -33,11 +43,20 @@ from .unread_products import is_method, is_needed_by_loss, is_product
 READ: Final = "values_are_read"
 _CLAIM = "the program reads the masks, weights, settings and layers that its text gives values"
 _MOST_TOLD = 4
+#: Words of parameters that are lists of names, and settings that have a place in the program and are no leftovers: the
+#: plan of a rate, and the spread by which data are scaled.
+_LISTS: Final = frozenset({"list", "lists", "names", "columns", "cols"})
+_PLACED: Final = frozenset({"std", "stdev", "spread", "scheduler", "sched", "schedule", "plan"})
 #: Functions whose result is an order of samples, and the classes that change a rate.
 _ORDERS: Final = frozenset({"randperm", "permutation"})
 _SCHEDULES: Final = re.compile(r"(LR|Scheduler|WarmRestarts|get_\w*schedule\w*)$")
-#: Functions in which a part of a result is left unread for good reasons.
-_ASIDE: Final = re.compile(r"eval|test|valid|predict|generat|sampl|infer|plot|show|demo|visual|log", re.IGNORECASE)
+#: Functions in which a part of a result is left unread for good reasons, and those in which terms of a loss are.
+_ASIDE: Final = re.compile(
+    r"eval|test|valid|predict|generat|sampl|infer|plot|show|demo|visual|log|render", re.IGNORECASE
+)
+_ACTING: Final = re.compile(r"(^|_)(act|acts|action|choose|select|explore|play|rollout|collect)(_|$)")
+#: Words of what is computed of the ends of episodes, which then need not be read again.
+_BEHIND_ENDS: Final = frozenset({"target", "targets", "adv", "advantage", "advantages", "ret", "returns", "gae"})
 #: Methods whose answers nobody needs whole.
 _PARTIAL: Final = frozenset({"step", "reset", "split", "topk", "max", "min", "sort", "unique", "meshgrid"})
 #: Functions that are called for what they do, and give a loss for those who want it.
@@ -66,6 +85,8 @@ class UnreadValue:
         purpose: What a value of such a name is for.
         owner: The function or class that it belongs to; empty at the top of a file.
         file, line: Where it is given.
+        is_leftover: Whether such values are left over in many programs that are fine: settings, and what is no part of
+            the script itself.
     """
 
     name: str
@@ -73,6 +94,7 @@ class UnreadValue:
     owner: str
     file: str
     line: int
+    is_leftover: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +126,10 @@ def unread_values(
         reads.visit(file.tree)
     if reads.runs_text:
         return []
-    reach = Reach({file.path: file.tree for file in files}, running)
+    reach, shared = Reach({file.path: file.tree for file in files}, running), shared_methods(one.tree for one in files)
     found: list[UnreadValue] = []
     for file in (one for one in files if one.path == script or not _is_library(one.tree)):
-        found += _of_functions(file, reads, reach, is_script=file.path == script)
+        found += _of_functions(file, reads, reach, shared, is_script=file.path == script)
         found += _of_modules(file, reads, reach)
         found += _of_optimizers(file, reads, reach)
         if file.path not in reach.files or reach.is_collection:
@@ -115,7 +137,14 @@ def unread_values(
         found += _of_the_top(file, reads, is_alone=len(files) == 1)
         found += [] if reads.takes_all else _of_settings(file, reads)
         found += _never_called(file, reads) if file.path == script and not reads.takes_all else []
-    return sorted(found, key=lambda one: (one.file, one.line))
+    found = [replace(one, is_leftover=_is_leftover(one, script)) for one in found]
+    return sorted(found, key=lambda one: (one.is_leftover, one.file, one.line))
+
+
+def _is_leftover(value: UnreadValue, script: str) -> bool:
+    """Return whether such values are found in many programs that are fine, and are hardly ever the trace of a fault."""
+    is_setting = value.purpose == "setting" and words_of(value.name).isdisjoint(_PLACED)
+    return is_setting or (bool(script) and value.file != script)
 
 
 def _is_library(tree: ast.Module) -> bool:
@@ -134,7 +163,9 @@ def _parsed(path: str, text: str) -> _File | None:
         return None
 
 
-def _of_functions(file: _File, reads: Reads, reach: Reach, *, is_script: bool) -> Iterator[UnreadValue]:
+def _of_functions(
+    file: _File, reads: Reads, reach: Reach, shared: frozenset[int], *, is_script: bool
+) -> Iterator[UnreadValue]:
     functions = {(one.name, at): one for one in walked(file.tree) if isinstance(one, Function) for at in lines_of(one)}
     for scope in scopes_in(file.table):
         node = functions.get((scope.get_name(), scope.get_lineno()))
@@ -151,11 +182,12 @@ def _of_functions(file: _File, reads: Reads, reach: Reach, *, is_script: bool) -
                 yield from _told(file, node, name, bindings.get(name, []))
                 yield from _passed_over(file, node.name, name, node.body)
                 yield from _action_passed_over(file, node, name, bindings.get(name, []))
-            elif is_given(node, name, reads):
+            elif is_given(node, name, reads) and id(node) not in shared:
                 is_needed = prepares(name) and not is_method(node)
                 is_needed |= is_script and is_needed_by_loss(name, node)
                 purpose = purpose_of(name) or ("weight" if is_needed else None)
-                if purpose is not None:
+                is_list = not words_of(name).isdisjoint(_LISTS)
+                if purpose is not None and not is_list:
                     yield UnreadValue(name, purpose, node.name, file.path, node.lineno)
 
 
@@ -235,7 +267,8 @@ def _of_settings(file: _File, reads: Reads) -> Iterator[UnreadValue]:
             ]
         for name, line in options:
             if name not in reads.attributes and purpose_of(name) is not None:
-                yield UnreadValue(name, "setting", node.name if isinstance(node, ast.ClassDef) else "", file.path, line)
+                owner = node.name if isinstance(node, ast.ClassDef) else ""
+                yield UnreadValue(name, "setting", owner, file.path, line)
 
 
 def _of_modules(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadValue]:
@@ -252,9 +285,11 @@ def _of_modules(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadValue
                 continue
             if isinstance(one.value, ast.Name) and plain[one.value.id] > 1:
                 continue  # kept as well as used: what it is for happens
-            is_layer = isinstance(one.value, ast.Call) and called(one.value)[:1].isupper()
+            by = called(one.value)
+            is_layer = by[:1].isupper() and by != "Identity"  # which stands where there is no layer
             purpose: Purpose | None = "layer" if is_layer else purpose_of(name)
-            if purpose is not None and not name.startswith("_"):
+            is_begun = isinstance(one.value, ast.Constant) or by == "zeros"  # to be added to, or left over
+            if purpose is not None and not name.startswith("_") and not (purpose == "term" and is_begun):
                 yield UnreadValue(f"self.{name}", purpose, node.name, file.path, one.lineno)
 
 
@@ -284,11 +319,22 @@ def _told(file: _File, function: Function | None, name: str, bindings: Iterable[
     owner = "" if function is None else function.name
     for binding in bindings:
         purpose = _purpose_of_local(name, owner, binding)
+        is_end = purpose == "end" or (purpose == "mask" and "done" in words_of(name))
+        if is_end and function is not None and _needs_no_end(binding, function):
+            purpose = None
         if purpose is None and function is not None and is_product(name, binding, function):
             purpose = "weight"
         if purpose is not None:
             yield UnreadValue(name, purpose, owner, file.path, binding.line)
             return
+
+
+def _needs_no_end(binding: Binding, function: Function) -> bool:
+    """Return whether what the end of an episode is for is made before: a target is beside it, or no reward is read."""
+    beside = set[str]().union(*map(words_of, binding.beside))
+    read = {one.id for one in walked(function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
+    rewards = {one for one in binding.beside if words_of(one) & REWARDS}
+    return not beside.isdisjoint(_BEHIND_ENDS) or (bool(rewards) and rewards.isdisjoint(read))
 
 
 def _purpose_of_local(name: str, function: str, binding: Binding) -> Purpose | None:
@@ -301,6 +347,8 @@ def _purpose_of_local(name: str, function: str, binding: Binding) -> Purpose | N
     is_side = bool(_ASIDE.search(function))
     if _is_empty(binding.value) or (binding.is_part and purpose == "mask" and is_side):
         return None
+    if purpose == "weight" and not words_of(name).isdisjoint(EVALUATION):
+        return None
     if binding.is_part and purpose in ("term", "weight"):  # `output, weights = attention(x)`, `logits, loss = model(x)`
         is_meant = is_side or binding.is_loop or purpose == "weight" or "loss" in words_of(name)
         return None if is_meant else purpose
@@ -309,6 +357,7 @@ def _purpose_of_local(name: str, function: str, binding: Binding) -> Purpose | N
         return purpose if purpose == "setting" and not function and is_constant else None
     if purpose == "term":
         is_computed = isinstance(binding.value, ast.Call | ast.BinOp | ast.UnaryOp)
+        is_side |= _ACTING.search(function) is not None
         return purpose if is_computed and not is_side and not _DOERS.search(by) else None
     return purpose
 
@@ -346,10 +395,15 @@ def values_are_read(
     places: ModulePlaces = NOWHERE,
 ) -> CheckResult:
     """Return whether a program reads the masks, weights, settings and layers that its text gives values."""
-    found = unread_values(sources, script=script, running=running)
+    found = [
+        one
+        for one in unread_values(sources, script=script, running=running)
+        if one.purpose != "layer" or places.has_class(one.file, one.owner)  # what another model leaves out is its own
+    ]
     if not found:
         return held(READ, _CLAIM)
     words = "; ".join(words_for(one) for one in found[:_MOST_TOLD])
     more = f"; and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
     where = places.site_of(found[0].file, found[0].line)
-    return broken(READ, _CLAIM, words + more, subject=found[0].name, values=float(len(found))).at(where)
+    numbers = {"values": float(len(found)), "leftovers": float(sum(one.is_leftover for one in found))}
+    return broken(READ, _CLAIM, words + more, subject=found[0].name, **numbers).at(where)

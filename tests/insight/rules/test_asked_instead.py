@@ -218,3 +218,18 @@ def test_a_part_of_the_last_numbered_block_that_nothing_follows_is_a_question() 
         model = chain(*(f"{site}:Dense" for site in sites))
         (found,) = findings_of("frozen-parameter", {one: (value,) * 20 for one, value in series.items()}, model)
         assert (found.site, is_question(found)) == (name, is_asked)
+
+
+@pytest.mark.parametrize(("values", "leftovers", "is_asked"), [(2, 2, True), (2, 1, False)])
+def test_leftovers_that_nothing_reads_are_a_question(values: int, leftovers: int, is_asked: bool) -> None:
+    event = refuting_event("values_are_read", "beta, a setting, is read by nothing", values=values, leftovers=leftovers)
+    (found,) = findings_of("unused-value", {"scalar/loss": 1.0}, chain("one:Dense", "two:Dense"), event)
+    assert is_question(found) == is_asked
+
+
+@pytest.mark.parametrize(("subject", "is_asked"), [("x", False), ("x[1]", True)])
+def test_an_unused_tensor_beside_others_is_a_question(subject: str, is_asked: bool) -> None:
+    both = (refuting_event("input_is_used", "with other values the output is the same", occasion=at) for at in (1, 2))
+    events = [replace(event, step=at, data={**event.data, "subject": subject}) for at, event in enumerate(both)]
+    (found,) = findings_of("ignored-input", {"scalar/loss": (1.0, 0.9)}, chain("one:Dense", "two:Dense"), *events)
+    assert is_question(found) == is_asked

@@ -247,6 +247,7 @@ PAIRS = {
     ),
     "second derivative": ("u_xx = grad(u_x, t)[0]", "u_xx = grad(u_x, x)[0]"),
     "derivative, in full": ("du_dx = grad(u, t, one)[0]", "du_dx = grad(u, x, one)[0]\nd_x = grad(score, z)[0]"),
+    "derivative by what has a name": ("g = 1\ndu_g = gradients(u, x)[0]", "du_g = gradients(u, x)[0]"),
     "risk set": (
         "def cox(log_h, durations, events):\n    i = durations.sort()[1]\n    return torch.logcumsumexp(log_h[i], 0)",
         "def cox(log_h, durations, events):\n    i = durations.sort(descending=True)[1]\n"

@@ -21,6 +21,17 @@ PAIRS = {
         "logp = dist.log_prob(dist.sample())\nloss = -(logp * adv).mean()",
         "a = dist.sample()\nlogp = dist.log_prob(a)\nloss = -(logp * adv).mean()",
     ),
+    "lists of samples and labels": (
+        "def fill(self):\n    labels_ps, labels_ng = [1] * n, [0] * m\n    labels_ps = [1 for _ in ps]\n"
+        "    self.x_all = self.x_ng + self.x_ps\n    self.labels_all = labels_ps + labels_ng",
+        "def fill(self):\n    labels_ps = [1 for _ in ps]\n"
+        "    self.x_all = self.x_ps + self.x_ng\n    self.labels_all = labels_ps + labels_ng",
+    ),
+    "tensors of samples and labels": (
+        "def join(a):\n    x = torch.cat((real, fake))\n    y = torch.cat([zeros_fake, ones_real])",
+        "def join(a):\n    x = torch.cat((real, fake))\n    y = torch.cat([ones_real, zeros_fake])\n"
+        "    loss = loss_fake + loss_real\n    target = target_real + target_fake",
+    ),
     "halves of pairs": (
         "def collate(batch):\n    src = sorted((s for s, _ in batch), key=len)\n    tgt = [t for _, t in batch]\n"
         "    return src, tgt",

@@ -387,6 +387,7 @@ def test_what_is_wrong_is_told_and_what_is_right_is_not(name):
         "lr = base * min(step ** -0.5, step * warmup ** -1.5)",
         "g_loss = -critic(fake).mean()",
         "d_loss = critic(real).mean() - critic(fake).mean()\n(-d_loss).backward()",  # it is raised
+        "ge_loss = torch.mean(d_fake) + b * z_loss\nd_loss = torch.mean(d_real) - torch.mean(d_fake) + gp",
         "x = (1 - t) * x0 + t * noise\nv = x0 - noise\nfor i in reversed(range(9)):\n    x = x + net(x, i / 9) / 9",
         "if random.random() < eps:\n    a = random.choice(best)\nelse:\n    a = random.randint(0, 3)",
         "eps = min(eps_max, eps * 1.01)",

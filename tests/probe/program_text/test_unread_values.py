@@ -107,6 +107,10 @@ def test_what_nothing_reads_is_told(name):
         "class Net(nn.Module):\n    def __init__(self):\n        self.drop = nn.Dropout(0.1)\n"
         "    def forward(self, x):\n        return getattr(self, 'drop')(x)\n",
         "for epoch, perm in enumerate(x):\n    print(perm)\n",
+        "class Net(nn.Module):\n    def __init__(self, n):\n        if n < 1:\n            self.none = nn.Identity()\n",
+        "def act(self, x):\n    dist = self.dist(x)\n    entropy = dist.entropy().mean()\n    return dist.sample()\n",
+        "def learn(data):\n    for b in data:\n        s, a, r, done_mask, adv = b\n        step(s, a, adv)\n",
+        "def learn(target, b):\n    s, a, r, s_next, done = b\n    return value(s, a) - target\n",
         "SHAPES, COLOURS, LENGTH = 8, 8, 10\nMASK = 3\nprint(SHAPES * COLOURS)",
         "def broken(:",
     ],
@@ -253,3 +257,27 @@ def test_a_curve_that_is_never_filled_and_a_mask_of_sampling_are_left_over():
     unpacked = f"def {{name}}(inner, x):\n{loop}{{name}}(1, 2)\n"
     assert _names(unpacked.format(name="sample_many")) == []
     assert _names(unpacked.format(name="attend")) == ["mask"]
+
+
+FULL = "class Full(nn.Module):\n    def forward(self, q, k, mask):\n        return (q @ k + mask).softmax(-1)\n"
+PLAIN = "class Plain(nn.Module):\n    def forward(self, q, k, mask):\n        return q @ k\n"
+BLOCK = "class Block(nn.Module):\n    def forward(self, q, k, mask):\n        return {inside}(q)(q, k, mask)\n"
+
+
+def test_a_method_takes_what_another_needs_that_could_stand_in_its_place():
+    assert _names(PLAIN) == ["mask"]
+    assert _names(FULL + PLAIN) == []
+    assert _names(PLAIN + BLOCK.format(inside="Plain")) == ["mask"]  # which hands it on
+    between = BLOCK.format(inside="Plain").replace("k, mask", "k, m, mask")
+    assert _names(PLAIN + between + BLOCK.format(inside="Block").replace("Block(nn", "Net(nn")) == ["mask"]
+
+
+def test_what_may_be_left_over_is_counted_behind_what_else_is_unread():
+    option = "p = ArgumentParser()\np.add_argument('--kl-beta')\np.parse_args()\n"
+    masked = "def loss(p, mask):\n    return p.mean()\nloss(1, 2)\n"
+    alone = values_are_read({"0.py": option}, script="0.py")
+    both = values_are_read({"0.py": option + masked}, script="0.py")
+    beside = values_are_read({"0.py": "print(1)\n", "1.py": masked}, script="0.py")
+    assert (alone.numbers, alone.subject) == ({"values": 1.0, "leftovers": 1.0}, "kl_beta")
+    assert (both.numbers, both.subject) == ({"values": 2.0, "leftovers": 1.0}, "mask")
+    assert beside.numbers == {"values": 1.0, "leftovers": 1.0}

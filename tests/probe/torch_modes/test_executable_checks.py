@@ -61,6 +61,30 @@ def test_a_softmax_over_the_batch_mixes_samples(tmp_path, axis, outcome):
     assert outcomes(tmp_path, model, loss)["samples_are_independent", ""] == outcome
 
 
+class Weighted(nn.Module):
+    """Classifies tokens by a weighted sum, and takes their lengths beside them."""
+
+    def __init__(self, axis):
+        super().__init__()
+        self.embed, self.score, self.head, self.axis = nn.Embedding(50, 8), nn.Linear(8, 1), nn.Linear(8, 3), axis
+
+    def forward(self, x):
+        hidden = self.embed(x[0])
+        return self.head((hidden * self.score(hidden).softmax(self.axis)).sum(1))
+
+
+@pytest.mark.parametrize(("axis", "outcome"), [(1, "held"), (0, "broken")])
+def test_a_softmax_over_the_batch_mixes_samples_that_come_with_their_lengths(tmp_path, axis, outcome):
+    torch.manual_seed(0)
+    model = Weighted(axis)
+
+    def loss():
+        tokens, lengths = torch.randint(0, 50, (16, 9)), torch.randint(3, 10, (16,))
+        return functional.cross_entropy(model((tokens, lengths)), torch.randint(0, 3, (16,)))
+
+    assert outcomes(tmp_path, model, loss)["samples_are_independent", ""] == outcome
+
+
 class Messages(nn.Module):
     """Sums what the beginnings of edges send to their ends."""
 

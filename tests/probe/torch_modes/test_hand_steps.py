@@ -91,10 +91,11 @@ for _ in range(steps):
     assert store.series(found.id, "", "scalar/loss").values.tolist() == pytest.approx(losses)
 
 
-def test_gradients_that_are_written_by_hand_keep_their_loss(run_alike):
-    turn = """
+@pytest.mark.parametrize("inputs", ["[*model.parameters()]", "model.parameters()"])
+def test_gradients_that_are_written_by_hand_keep_their_loss(run_alike, inputs):
+    turn = f"""
     loss = loss_of(model(x))
-    for p, gradient in zip(model.parameters(), torch.autograd.grad(loss, [*model.parameters()])):
+    for p, gradient in zip(model.parameters(), torch.autograd.grad(loss, {inputs})):
         p.grad = gradient
     optimizer.step()
 """

@@ -25,15 +25,19 @@ _TURNS: Final = ("flip", "flipud", "fliplr", "roll", "index_select", "gather")
 _OF_ENERGY: Final = re.compile(r"^d?(?:h|ham|energy)_?d_?(?P<by>[qpx])$")
 _ROLLOUTS: Final = frozenset({"rollout", "rollouts", "unroll", "simulate", "simulation"})
 _TIMES: Final = frozenset({"t", "time", "t0", "tau"})
+_COORDINATES: Final = frozenset("xyzt")
 
 
 def _other_variable(tree: ast.AST) -> Iterator[Found]:
     """`u_x` is the derivative by x, as everybody writes it (Raissi et al. 2019, "Physics-informed neural networks")."""
+    names = {
+        one.arg if isinstance(one, ast.arg) else one.id for one in walked(tree) if isinstance(one, ast.Name | ast.arg)
+    }
     for node in walked(tree):
         if not isinstance(node, ast.Assign) or len(node.targets) != 1:
             continue
         for target, value in pairs_of(node.targets[0], node.value):
-            yield from _misnamed(target, value, node.lineno)
+            yield from _misnamed(target, value, node.lineno, names | _COORDINATES)
 
 
 def _first_for_second(tree: ast.AST) -> Iterator[Found]:
@@ -103,7 +107,8 @@ def _is_zero(value: ast.expr) -> bool:
     return isinstance(inside, ast.Constant) and inside.value == 0 and not isinstance(inside.value, bool)
 
 
-def _misnamed(target: ast.expr, value: ast.expr, line: int) -> Iterator[Found]:
+def _misnamed(target: ast.expr, value: ast.expr, line: int, known: set[str]) -> Iterator[Found]:
+    """Yield a derivative by another variable than its name says; `du_g`, where nothing is called `g`, is a gradient."""
     call, at = (value.value, _number(value.slice)) if isinstance(value, ast.Subscript) else (value, None)
     if not isinstance(call, ast.Call) or called(call) not in _GRADIENTS:
         return
@@ -118,7 +123,7 @@ def _misnamed(target: ast.expr, value: ast.expr, line: int) -> Iterator[Found]:
         return
     by = [_by(name) for name in names]
     for name, said, variable in zip(names, by, variables, strict=True):
-        is_other = bool(said and variable) and said != variable and len(variable) == 1
+        is_other = said in known and bool(variable) and said != variable and len(variable) == 1
         is_of_this = len(variables) == 1 and _name(call.args[0]).startswith(_of(name))
         if is_other and (said in variables or is_of_this):
             yield "formula", f"{name} is the derivative by {variable}: {ast.unparse(call)}", line

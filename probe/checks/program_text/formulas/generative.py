@@ -270,18 +270,25 @@ def _critic(tree: ast.AST) -> Iterator[Found]:
     if any(isinstance(one, ast.Name | ast.Attribute) and name_of(one) in ("mone", "maximize") for one in walked(tree)):
         return
     turned = {ast.unparse(one.operand) for one in walked(tree) if isinstance(one, ast.UnaryOp)}
-    for name, value, line in assignments(tree):
-        words = words_of(name)
-        is_critic = bool(words & _JUDGE) and ("loss" in words) and not words & _MAKER
-        if not is_critic or name in turned:
-            continue
-        signs: dict[str, set[int]] = {}
-        for term, sign in terms(value):
-            if _is_plain_score(term):
-                kind = "real" if words_in(term) & _REAL else "fake" if words_in(term) & _FAKE else ""
-                signs.setdefault(kind, set()).add(sign)
-        if signs.get("real") == {1} and signs.get("fake") == {-1}:
+    losses = [(*one, words_of(one[0])) for one in assignments(tree) if "loss" in words_of(one[0])]
+    critics = [one for one in losses if one[-1] & _JUDGE and not one[-1] & _MAKER]
+    others = [_signs(value) for name, value, *_ in losses if name not in {name for name, *_ in critics}]
+    if any(one.get("fake") == {1} and "real" not in one for one in others):
+        return  # low is real here: what generates lowers the score as well
+    for name, value, line, _ in critics:
+        signs = _signs(value)
+        if name not in turned and signs.get("real") == {1} and signs.get("fake") == {-1}:
             yield "sign", f"{name} = {ast.unparse(value)} lowers the score of data and lifts that of fakes", line
+
+
+def _signs(value: ast.expr) -> dict[str, set[int]]:
+    """Return the signs of the terms that are plain scores, of data as `real` and of what was generated as `fake`."""
+    signs: dict[str, set[int]] = {}
+    for term, sign in terms(value):
+        if _is_plain_score(term):
+            kind = "real" if words_in(term) & _REAL else "fake" if words_in(term) & _FAKE else ""
+            signs.setdefault(kind, set()).add(sign)
+    return signs
 
 
 def _is_plain_score(term: ast.expr) -> bool:

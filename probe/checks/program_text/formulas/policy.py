@@ -362,7 +362,7 @@ def _actor_lowers_values(tree: ast.AST) -> Iterator[Found]:
             continue
         for term, sign in terms(value):
             made = known.get(term.id) if isinstance(term, ast.Name) else None
-            has_minus = made is not None and find(made, lambda one: isinstance(one, ast.USub | ast.Sub))
+            has_minus = find(term if made is None else made, lambda one: isinstance(one, ast.USub | ast.Sub))
             words = words_in(term)
             is_value = isinstance(term, ast.Name | ast.Call) and bool(words & _JUDGED)
             if sign > 0 and is_value and not has_minus and not words & (_COSTS | {"target", "loss", "cost", "mse"}):

@@ -32,12 +32,20 @@ def _kept_state(tree: ast.AST) -> Iterator[Found]:
         others = [one for other, one, _ in kept if other == name and not _is_nothing(one)]
         is_alone = all(_is_state_of(one, owner) for one in others)
         is_new = any(other == owner and line < at for other, _, at in _named(tree))
+        is_alone &= not _is_written(tree, name)  # which is how a model is given other weights
         if _is_state_of(value, owner) and is_alone and not is_new and _is_trained_between(tree, line, loaded_at):
             words = (
                 f"{name} = {ast.unparse(value)} keeps no copy but the tensors that training goes on to change, so "
                 f"{owner}.load_state_dict({name}) gives the model what it has already"
             )
             yield "formula", words, line
+
+
+def _is_written(tree: ast.AST, name: str) -> bool:
+    """Return whether entries of a dictionary are replaced, or written in place."""
+    updates = (call.func for call in calls_in(tree, "update"))
+    is_updated = any(isinstance(one, ast.Attribute) and ast.unparse(one.value) == name for one in updates)
+    return is_updated or any(isinstance(one, ast.Subscript) and ast.unparse(one.value) == name for one in walked(tree))
 
 
 def _is_trained_between(tree: ast.AST, kept_at: int, loaded_at: int) -> bool:

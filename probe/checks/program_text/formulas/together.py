@@ -17,6 +17,8 @@ _ENDS: Final = (
     {"u", "v"},
 )  # fmt: skip
 _CUTS: Final = ("chunk", "split", "tensor_split")
+_JOINS: Final = ("cat", "concat", "concatenate", "vstack")
+_LABELS: Final = frozenset({"label", "labels", "target", "targets", "y", "ys", "gt", "classes"})
 
 
 def _sorted_alone(tree: ast.AST) -> Iterator[Found]:
@@ -60,7 +62,7 @@ def _joined_in(value: ast.expr, known: Mapping[str, ast.expr], hops: int = 3) ->
     """Return the words of the pieces of each join that a value is computed from."""
     found = [
         [words_in(part) for part in call.args[0].elts]
-        for call in calls_in(value, "cat", "concat", "concatenate", "vstack")
+        for call in calls_in(value, *_JOINS)
         if call.args and isinstance(call.args[0], ast.List | ast.Tuple)
     ]
     names = names_in(value) if hops else set[str]()
@@ -76,6 +78,46 @@ def _is_reversed(first: str, second: str, parts: list[set[str]]) -> bool:
     at = [index for index, words in enumerate(parts) if own and own <= words and not other & words]
     behind = [index for index, words in enumerate(parts) if other and other <= words and not own & words]
     return len(at) == len(behind) == 1 and at[0] > behind[0]
+
+
+def _joined_in_two_orders(tree: ast.AST) -> Iterator[Found]:
+    """Samples and labels are joined in one order: beside `positives + negatives` stands no `zeros_neg + ones_pos`."""
+    for function in functions_in(tree):
+        joins = [
+            (words_of(name_of(node.targets[0])) & _LABELS, node, parts)
+            for node in walked(function)
+            if isinstance(node, ast.Assign) and (parts := _two_joined(node.value)) is not None
+        ]
+        labels = [(node, parts) for is_label, node, parts in joins if is_label]
+        for node, (first, second) in ((node, parts) for is_label, node, parts in joins if not is_label):
+            for other, (begin, end) in labels:
+                is_turned = (first - second) & (end - begin) and (second - first) & (begin - end)
+                if is_turned and (_is_call(node, other) or _has_lists(tree, node, other)):
+                    words = f"{ast.unparse(other)} joins labels in another order than {ast.unparse(node)} samples"
+                    yield "formula", words, other.lineno
+
+
+def _two_joined(value: ast.expr) -> tuple[set[str], set[str]] | None:
+    """Return the words of the two pieces that a value joins, or adds up; None if it does neither."""
+    parts: list[ast.expr] = []
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+        parts = [value.left, value.right]
+    elif isinstance(value, ast.Call) and called(value) in _JOINS and value.args:
+        parts = value.args[0].elts if isinstance(value.args[0], ast.List | ast.Tuple) else []
+    if len(parts) != 2 or not all(isinstance(one, ast.Name | ast.Attribute) for one in parts):
+        return None
+    return words_of(name_of(parts[0])), words_of(name_of(parts[1]))
+
+
+def _is_call(*nodes: ast.Assign) -> bool:
+    return all(isinstance(one.value, ast.Call) for one in nodes)
+
+
+def _has_lists(tree: ast.AST, *nodes: ast.Assign) -> bool:
+    """Return whether something that is added up is a list, whose order counts, and no tensor."""
+    added = {name_of(part) for node in nodes for part in walked(node.value)} - {""}
+    made = [(name_of(one.targets[0]), one.value) for one in walked(tree) if isinstance(one, ast.Assign)]
+    return any(name in added and isinstance(value, ast.List | ast.ListComp) for name, value in made)
 
 
 def _one_end_twice(tree: ast.AST) -> Iterator[Found]:
@@ -180,6 +222,7 @@ def _is_cut_elsewhere(function: ast.AST, name: str) -> bool:
 PATTERNS: Final[tuple[Pattern, ...]] = (
     _sorted_alone,
     _cut_in_another_order,
+    _joined_in_two_orders,
     _one_end_twice,
     _two_orders_of_copies,
     _cut_from_one_place,
