@@ -16,6 +16,8 @@ _NEXT = "next_states_are_others"
 _BOOTSTRAP = "next_states_count_unless_an_episode_ends"
 _TWO = replace(_MODEL, optimizers=(OptimizerInfo("Adam"), OptimizerInfo("Adam")))
 _VALUE = Event("training_kind", 0, data={"name": "value"})
+#: Words by which a copy is called that acts, and is renewed after some updates.
+_RENEWED: Final = frozenset({"old", "behaviour", "behavior"})
 
 
 #: What follows from what is known of a copy, and what to do; the last where nothing else is.
@@ -59,6 +61,12 @@ def _tried(words: str, *events: Event, **numbers: float) -> Recording:
     )
 
 
+def _old(name: str) -> Recording:
+    event = refuting_event(_CHECK, f"{name}, a copy of policy, has not moved in 1450 steps", never=1.0, ended=1.0)
+    kind = Event("training_kind", 0, data={"name": "policy"})
+    return Recording(structure=_MODEL, events=(kind, replace(event, data={**event.data, "subject": name})))
+
+
 _MASKED = refuting_event(_BOOTSTRAP, "the value of the next state is multiplied by zero for 97%", share=0.03)
 _SELF = refuting_event(_NEXT, "target was given the very batch of states that q was given", looks=2.0)
 _UNASKED = "q_target is kept near q, and no part of it was called in 3 steps"
@@ -85,6 +93,7 @@ _ALIKE = "as a step began, target was critic itself, at each of 3 looks"
         Recording(structure=_MODEL, events=(_VALUE, _MASKED)),
         Recording(structure=_MODEL, events=(_VALUE, _SELF)),
         _tried("target, a copy of q, has not moved in 1450 steps", _VALUE, never=1.0, ended=1.0),
+        _old("policy_old"),
     ),
     silent_on=(
         Recording(structure=_MODEL, events=(refuting_event(_CHECK, "", outcome="held", moved=0.3),)),
@@ -107,7 +116,8 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
     that is the network itself whenever a step begins is no target that stays (Mnih et al. 2015, "Human-level control";
     Lillicrap et al. 2016, arXiv:1509.02971, section 3). A copy that has never moved may be a reference that is meant to
     stay, and is a question; where actor and critic have optimizers of their own, targets follow by an average in every
-    step, and it is a warning, as in value learning where it had not moved when the training ended. Nothing that follows
+    step, and it is a warning, as in value learning where it had not moved when the training ended, and in policy
+    gradients where its name is that of the old policy, which acts. Nothing that follows
     is of use if it is not called: in value learning, a copy that moves after its network and is never asked means that
     the target comes from the network itself. Averaged weights that only an evaluation asks are nobody's mistake, unless
     they have gone less than a fifth of their network's way as the training ends. From step 200 on, a copy whose
@@ -151,6 +161,7 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
         is_sure |= bool(told & {"alike", "unasked"}) and context.kind.name == "value"
         is_sure |= "ended" in told and context.kind.name == "value"
         is_sure |= "never" in told and _has_averaged_targets(context)
+        is_sure |= "ended" in told and context.kind.name == "policy" and _is_renewed(str(event.data.get("subject")))
         found = refutation(
             context,
             event,
@@ -161,6 +172,11 @@ def check(context: StepContext, memory: None) -> Iterator[Finding]:
             confidence=0.9 if told & {"backwards", "averaged", "statistics"} else 0.7 if is_sure else 0.5,
         )
         yield replace(found, site=str(event.data.get("subject")))
+
+
+def _is_renewed(site: str) -> bool:
+    """Return whether a copy is called what the policy was before the last updates, and not a reference that stays."""
+    return not _RENEWED.isdisjoint(site.lower().replace(".", "_").split("_"))
 
 
 def _has_averaged_targets(context: StepContext) -> bool:

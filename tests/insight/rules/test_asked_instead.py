@@ -233,3 +233,12 @@ def test_an_unused_tensor_beside_others_is_a_question(subject: str, is_asked: bo
     events = [replace(event, step=at, data={**event.data, "subject": subject}) for at, event in enumerate(both)]
     (found,) = findings_of("ignored-input", {"scalar/loss": (1.0, 0.9)}, chain("one:Dense", "two:Dense"), *events)
     assert is_question(found) == is_asked
+
+
+@pytest.mark.parametrize(("name", "is_asked"), [("agent.policy_old", False), ("agent.reference", True)])
+def test_an_old_policy_that_never_becomes_newer_is_a_warning_and_a_reference_a_question(name: str, is_asked: bool):
+    kind = Event("training_kind", 0, data={"name": "policy"})
+    event = refuting_event("copy_follows_its_network", "it has not moved in 2294 steps", never=1.0, ended=1.0)
+    event = replace(event, data={**event.data, "subject": name})
+    (found,) = findings_of("stale-target", {"scalar/loss": 1.0}, chain("one:Dense", "two:Dense"), kind, event)
+    assert is_question(found) == is_asked
