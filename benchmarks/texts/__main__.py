@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mindscope.probe.checks.check_result import CheckResult
-from mindscope.probe.checks.program_text.contradictions import expressions_fit_their_names
-from mindscope.probe.checks.program_text.discarded_results import results_are_used
-from mindscope.probe.checks.program_text.module_places import NOWHERE
-from mindscope.probe.checks.program_text.orders import arrays_are_flattened_in_one_order, arrays_keep_one_order
-from mindscope.probe.checks.program_text.taken_branches import taken_sources
-from mindscope.probe.checks.program_text.unread_values import values_are_read
+from mindscope.probe.checks.program_text.text_checks import results_of
 
 from ..environment import commit, machine
 from ..rows import at_most
@@ -30,14 +25,7 @@ _TARGET = 4.0
 
 def accusations(program: TrainingProgram) -> Iterator[CheckResult]:
     """Yield what is said of a program's text, other than questions; branches count as if all were taken."""
-    taken, running = taken_sources(program.sources, {}), program.running
-    results = [
-        values_are_read(program.sources, script=program.script, running=running),
-        *expressions_fit_their_names(taken, NOWHERE),
-        arrays_keep_one_order(taken),
-        arrays_are_flattened_in_one_order(taken),
-        results_are_used(taken, running=running, places=NOWHERE),
-    ]
+    results = results_of(program.script, program.sources, {}, running=program.running)
     for one in results:
         is_asked = one.numbers.get("leftovers", 0.0) == one.numbers.get("values", -1.0)
         if one.outcome == "broken" and not is_asked:

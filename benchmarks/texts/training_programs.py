@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from mindscope.probe.checks.program_text.bindings import Function, lines_of
+from mindscope.probe.checks.program_text.own_files import MOST_BYTES, MOST_FILES
 from mindscope.probe.checks.program_text.reach import Place
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 #: Methods of a class that run when it is made or called.
 _RUN: Final = ("__init__", "forward", "__call__")
-#: Files of a program from which on the monitor reads the script alone, and bytes of one that it does not read.
-_MOST_FILES, _MOST_BYTES = 40, 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ def training_programs(checkout: Path) -> Iterator[TrainingProgram]:
         if tree is None or not _is_script(tree):
             continue
         trees = _imported(path, checkout)
-        running = _running(trees, path) if len(trees) <= _MOST_FILES else frozenset()
+        running = _running(trees, path) if len(trees) <= MOST_FILES else frozenset()
         if running:
             sources = {str(each): each.read_text(encoding="utf-8") for each in trees}
             yield TrainingProgram(str(path), sources, running)
@@ -71,7 +70,7 @@ def _imported(script: Path, checkout: Path) -> dict[Path, ast.Module]:
     waiting = [script]
     while waiting:
         path = waiting.pop()
-        if path in trees or path.stat().st_size > _MOST_BYTES or (tree := _parsed(path)) is None:
+        if path in trees or path.stat().st_size > MOST_BYTES or (tree := _parsed(path)) is None:
             continue
         trees[path] = tree
         waiting += _files_of_imports(tree, path, checkout)
@@ -110,7 +109,7 @@ def _running(trees: dict[Path, ast.Module], script: Path) -> frozenset[Place]:
     trainers = [(path, node) for path, node in reached.values() if isinstance(node, Function) and _trains(node)]
     if not trainers and not any(map(_trains, own)):
         return frozenset()
-    places = {(str(path), min([node.lineno, *(one.lineno for one in node.decorator_list)])) for path, node in trainers}
+    places = {(str(path), min(lines_of(node))) for path, node in trainers}
     return frozenset({(str(script), 0), *places})
 
 

@@ -137,8 +137,8 @@ def _of_places(context: StepContext, event: Event) -> Finding:
         "and for one variable in place of another",
         severity="warning",
     )
-    is_nested = str(event.data.get("subject")).endswith("]")  # one of several tensors, which may tell the same
-    if found.evidence.get("share", 1.0) >= _UNREAD[str(event.data.get("check"))] and not is_nested:
+    is_much = found.evidence.get("share", 1.0) >= _UNREAD[str(event.data.get("check"))]
+    if is_much and not _is_one_of_several(event):
         return found
     return asked(found, f"{event.data.get('counterexample')}: is the model not meant to use them?")
 
@@ -163,7 +163,7 @@ def _unused(context: StepContext, memory: _IgnoredInputState) -> Iterator[Findin
             "not meant to be used, do not pass it",
             severity="warning",
         )
-        if len(names) == 1 and names[0].endswith("]"):  # one of several tensors, which a library's models may share
+        if len(names) == 1 and _is_one_of_several(events[0]):
             found = asked(found, f"{events[0].data.get('counterexample')}: is the model not meant to use it?")
         elif len(names) > 1:
             words = (
@@ -172,6 +172,11 @@ def _unused(context: StepContext, memory: _IgnoredInputState) -> Iterator[Findin
             )
             found = asked(found, words)
         yield found
+
+
+def _is_one_of_several(event: Event) -> bool:
+    """Return whether the input lies in a collection of tensors, which a library's models may share."""
+    return str(event.data.get("subject")).endswith("]")
 
 
 def _of_a_constant(context: StepContext, event: Event) -> Finding:

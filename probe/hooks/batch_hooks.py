@@ -317,8 +317,9 @@ class BatchHooks:
                 self._count(held.shape[0] if held.shape else 1, math.prod(held.shape) if held.is_token else 0)
         self._calls = call + 1
         if not self._late.parts:
-            held_here = [one for _, one in found if isinstance(one, HostInput)]
-            self._apart += self._repeated.difference(call, self._total, lambda: [one.values() for one in held_here])
+            self._apart += self._repeated.difference(
+                call, self._total, lambda: [one.values() for _, one in found if isinstance(one, HostInput)]
+            )
         scalars: dict[str, float] = {}
         if self._samples:
             scalars["batch/samples"] = float(self._samples)

@@ -1,6 +1,7 @@
 """Batches that have the same values in other places, as one-hot rows and drawn shapes do: a checksum cannot tell."""
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -63,13 +64,15 @@ def checksum_of_places(array: NDArray[np.generic]) -> int:
     rows = np.ascontiguousarray(array).reshape(len(array), -1).view(np.uint8)
     size = next(each for each in (8, 4, 2, 1) if rows.shape[1] % each == 0)
     words = rows.view(f"u{size}")
-    places = np.resize(_places(min(words.shape[1], _MOST_PLACES)), words.shape[1])
+    places = _places(words.shape[1])
     with np.errstate(over="ignore"):
         told = words.astype(np.uint64, copy=False) @ places
         told = (told ^ (told >> np.uint64(29))) * _MIX
         return int((told ^ (told >> np.uint64(32))).sum(dtype=np.uint64)) % RANGE
 
 
+@lru_cache(maxsize=4)
 def _places(count: int) -> NDArray[np.uint64]:
     """Return an odd factor for each place, always the same ones."""
-    return np.random.Generator(np.random.PCG64(0x5EED)).integers(0, 1 << 63, count, dtype=np.uint64) * 2 + 1
+    drawn = np.random.Generator(np.random.PCG64(0x5EED)).integers(0, 1 << 63, min(count, _MOST_PLACES), dtype=np.uint64)
+    return np.resize(drawn * 2 + 1, count)

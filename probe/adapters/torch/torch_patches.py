@@ -253,10 +253,10 @@ def _watched_grad(original: Callable[..., _Result]) -> Callable[..., _Result]:
     def grad(outputs: object, inputs: object, *arguments: object, **options: object) -> _Result:
         if not _awake_trainings or current_graph_task_id() != -1 or is_aside():
             return original(outputs, inputs, *arguments, **options)
-        if isinstance(inputs, Iterator):  # as of `parameters()`, which can be read once; the original makes it a tuple
-            inputs = tuple(inputs)
-        elif not isinstance(inputs, torch.Tensor | list | tuple):
-            return original(outputs, inputs, *arguments, **options)
+        if not isinstance(inputs, torch.Tensor | list | tuple):
+            if not isinstance(inputs, Iterator):
+                return original(outputs, inputs, *arguments, **options)
+            inputs = tuple(inputs)  # as of `parameters()`, which can be read once; the original does so too
         has_graph = bool(options.get("create_graph", arguments[_CREATE_GRAPH] if len(arguments) > _CREATE_GRAPH else 0))
         report(_awake_trainings, "gradients_asked", outputs, inputs, has_graph)
         result = original(outputs, inputs, *arguments, **options)

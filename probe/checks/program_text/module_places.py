@@ -43,7 +43,7 @@ class ModulePlaces:
 
     def has_class(self, file: str, name: str) -> bool:
         """Return whether a module of this class is watched; True where no modules are known."""
-        return not self._modules or any(at == file and kind.endswith(name) for at, kind in self._first)
+        return not self._modules or any(at == file and kind.rpartition(".")[2] == name for at, kind in self._first)
 
     @cached_property
     def _trees(self) -> Mapping[str, ast.Module]:  # parsed, like all below, only where a claim is broken

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-Purpose = Literal["mask", "end", "weight", "length", "order", "term", "setting", "layer", "function"]
+Purpose = Literal["mask", "end", "weight", "length", "order", "term", "setting", "plan", "layer", "function"]
 
 #: Words that a name is made of. Our choice: values of other names are left unread for good reasons.
 _PURPOSES: Final[Mapping[Purpose, frozenset[str]]] = {

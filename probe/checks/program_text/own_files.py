@@ -15,7 +15,7 @@ from ...facts.environment import without_secrets
 from .trees import trees_of
 
 #: Files of one program that are read, and bytes of one: more of either is a library. Our choice.
-_MOST_FILES, _MOST_BYTES = 40, 200_000
+MOST_FILES, MOST_BYTES = 40, 200_000
 #: Bytes of text that a run records. Our choice: as much as a few hundred steps take.
 _MOST_RECORDED = 400_000
 #: What lies in the folder of a project and in none below it.
@@ -35,7 +35,7 @@ def own_sources() -> tuple[str, dict[str, str]]:
     paths = dict.fromkeys((script, *map(_file_of, list(sys.modules.values()))))
     for root in dict.fromkeys((_project_of(folder), folder)):
         own = [path for path in paths if _is_own(path, os.path.join(root, ""))]
-        if len(own) <= _MOST_FILES:
+        if len(own) <= MOST_FILES:
             return script, _texts(own)
     return "", {}
 
@@ -56,7 +56,7 @@ def _is_own(path: str, root: str) -> bool:
     if not path.startswith(root) or path.startswith(OUR_FILES) or _is_installed(path):
         return False
     try:
-        return os.path.getsize(path) <= _MOST_BYTES
+        return os.path.getsize(path) <= MOST_BYTES
     except OSError:
         return False
 

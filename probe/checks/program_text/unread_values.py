@@ -340,7 +340,7 @@ def _needs_no_end(binding: Binding, function: Function) -> bool:
 def _purpose_of_local(name: str, function: str, binding: Binding) -> Purpose | None:
     by = called(binding.value)
     if not binding.is_part and (by in _ORDERS or _SCHEDULES.search(by)):
-        return "order" if by in _ORDERS else "setting"
+        return "order" if by in _ORDERS else "plan"
     purpose = purpose_of(name) or ("end" if ends_transition(name, binding.beside) else None)
     if purpose is None or (binding.is_part and not binding.is_loop and by in _PARTIAL):
         return None
@@ -381,7 +381,7 @@ def words_for(value: UnreadValue) -> str:
     place = f"{Path(value.file).name}:{value.line}"
     if value.purpose == "function":
         return f"the function {value.name} ({place}) is never called"
-    kinds = {"layer": "a layer", "setting": "a setting"}
+    kinds = {"layer": "a layer", "setting": "a setting", "plan": "a setting"}
     kind = kinds.get(value.purpose, "a value")
     owner = f" of {value.owner}" if value.owner else ""
     return f"{value.name}, {kind}{owner} ({place}), is read by nothing"

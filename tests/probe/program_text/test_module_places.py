@@ -104,3 +104,11 @@ def test_a_broken_claim_about_a_text_names_the_module(tmp_path, monkeypatch):
     module.train()
     told = {result.check: result for result in module.found if result.outcome == "broken"}
     assert told["results_are_used"].where == "net.head"
+
+
+def test_a_class_is_known_by_its_whole_name_and_every_class_where_no_modules_are(places):
+    found, path = places
+    assert found.has_class(path, "Attention")
+    assert not found.has_class(path, "tention")
+    assert not found.has_class("other.py", "Attention")
+    assert ModulePlaces({}, {}).has_class(path, "Any")

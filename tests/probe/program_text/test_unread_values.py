@@ -281,3 +281,11 @@ def test_what_may_be_left_over_is_counted_behind_what_else_is_unread():
     assert (alone.numbers, alone.subject) == ({"values": 1.0, "leftovers": 1.0}, "kl_beta")
     assert (both.numbers, both.subject) == ({"values": 2.0, "leftovers": 1.0}, "mask")
     assert beside.numbers == {"values": 1.0, "leftovers": 1.0}
+
+
+def test_a_plan_of_the_rate_is_no_leftover_whatever_its_name():
+    result = values_are_read(
+        {"0.py": "def run(opt):\n    cosine = CosineAnnealingLR(opt, 10)\nrun(1)\n"}, script="0.py"
+    )
+    assert result.numbers == {"values": 1.0, "leftovers": 0.0}
+    assert "cosine, a setting of run" in result.counterexample

@@ -272,7 +272,7 @@ def _critic(tree: ast.AST) -> Iterator[Found]:
     turned = {ast.unparse(one.operand) for one in walked(tree) if isinstance(one, ast.UnaryOp)}
     losses = [(*one, words_of(one[0])) for one in assignments(tree) if "loss" in words_of(one[0])]
     critics = [one for one in losses if one[-1] & _JUDGE and not one[-1] & _MAKER]
-    others = [_signs(value) for name, value, *_ in losses if name not in {name for name, *_ in critics}]
+    others = [_signs(value) for name, value, *_ in losses if name not in {one[0] for one in critics}]
     if any(one.get("fake") == {1} and "real" not in one for one in others):
         return  # low is real here: what generates lowers the score as well
     for name, value, line, _ in critics:
