@@ -34,8 +34,8 @@ _COUNTS: Final = frozenset({"n", "num", "count", "counts", "steps", "updates", "
 #: Words for the parts of a transition, and how many others one has.
 _FEWEST_BESIDE: Final = 3
 REWARDS: Final = frozenset({"r", "rew", "rews", "reward", "rewards", "rs"})
-_RETURNS: Final = frozenset({"ret", "rets", "returns", "nstep"})
-_DISCOUNTS: Final = frozenset({"disc", "discount", "discounts", "gammas"})
+RETURNS: Final = frozenset({"ret", "rets", "returns", "nstep"})
+DISCOUNTS: Final = frozenset({"disc", "discount", "discounts", "gammas"})
 _DONE_BY: Final = frozenset({"a", "act", "acts", "action", "actions", "u"})
 _SHORT_ENDS: Final = frozenset({"d", "ds", "dn", "dw", "nd", "term", "terms", "terminated", "end", "ends"})
 _PREPARES: Final = frozenset(
@@ -76,7 +76,7 @@ def ends_transition(name: str, beside: frozenset[str]) -> bool:
 def acts_in_transition(name: str, beside: frozenset[str]) -> bool:
     """Return whether a name is that of the action of a transition, beside its reward and its end."""
     words = set[str]().union(*map(words_of, beside))
-    is_transition = bool(words & (REWARDS | _RETURNS)) and bool(words & (_SHORT_ENDS | _PURPOSES["end"] | _DISCOUNTS))
+    is_transition = bool(words & (REWARDS | RETURNS)) and bool(words & (_SHORT_ENDS | _PURPOSES["end"] | DISCOUNTS))
     return is_transition and len(beside) >= _FEWEST_BESIDE and not words_of(name).isdisjoint(_DONE_BY)
 
 

@@ -26,7 +26,9 @@ from .interfaces import is_interface, shared_methods
 from .known_values import option_of
 from .module_places import NOWHERE, ModulePlaces
 from .names import (
+    DISCOUNTS,
     EVALUATION,
+    RETURNS,
     REWARDS,
     Purpose,
     acts_in_transition,
@@ -55,6 +57,9 @@ _ASIDE: Final = re.compile(
     r"eval|test|valid|predict|generat|sampl|infer|plot|show|demo|visual|log|render", re.IGNORECASE
 )
 _ACTING: Final = re.compile(r"(^|_)(act|acts|action|choose|select|explore|play|rollout|collect)(_|$)")
+#: What is no layer, though its name begins like a class: what stands where there is none, and what a model is built by.
+_NO_LAYERS: Final = re.compile(r"^Identity$|(Config|Tokenizer|Processor)$")
+_LAST: Final = frozenset({"Sigmoid", "Softmax", "LogSoftmax"})
 #: Words of what is computed of the ends of episodes, which then need not be read again.
 _BEHIND_ENDS: Final = frozenset({"target", "targets", "adv", "advantage", "advantages", "ret", "returns", "gae"})
 #: Methods whose answers nobody needs whole.
@@ -65,6 +70,8 @@ _DOERS: Final = re.compile(r"train|epoch|step|fit|run|update|eval|test|valid")
 _NORMALISING: Final = frozenset({"softmax", "normalize", "masked_fill", "sigmoid", "dropout"})
 #: Modules of one file from which on it is a library, and no program of its own. Our choice.
 _LIBRARY: Final = 12
+#: Leftovers beside the script from which on its author leaves values over, so that those in it are no trace either.
+_UNTIDY: Final = 4
 #: Words of what was changed, so that it takes the place of its original.
 _CHANGED: Final = frozenset(
     {
@@ -138,13 +145,15 @@ def unread_values(
         found += [] if reads.takes_all else _of_settings(file, reads)
         found += _never_called(file, reads) if file.path == script and not reads.takes_all else []
     found = [replace(one, is_leftover=_is_leftover(one, script)) for one in found]
+    if sum(one.is_leftover for one in found) >= _UNTIDY:
+        found = [replace(one, is_leftover=True) for one in found]
     return sorted(found, key=lambda one: (one.is_leftover, one.file, one.line))
 
 
 def _is_leftover(value: UnreadValue, script: str) -> bool:
     """Return whether such values are found in many programs that are fine, and are hardly ever the trace of a fault."""
     is_setting = value.purpose == "setting" and words_of(value.name).isdisjoint(_PLACED)
-    return is_setting or (bool(script) and value.file != script)
+    return value.is_leftover or is_setting or (bool(script) and value.file != script)
 
 
 def _is_library(tree: ast.Module) -> bool:
@@ -187,7 +196,8 @@ def _of_functions(
                 is_needed |= is_script and is_needed_by_loss(name, node)
                 purpose = purpose_of(name) or ("weight" if is_needed else None)
                 is_list = not words_of(name).isdisjoint(_LISTS)
-                if purpose is not None and not is_list:
+                is_aside = purpose == "end" and bool(_ASIDE.search(node.name))
+                if purpose is not None and not is_list and not is_aside:
                     yield UnreadValue(name, purpose, node.name, file.path, node.lineno)
 
 
@@ -286,11 +296,12 @@ def _of_modules(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadValue
             if isinstance(one.value, ast.Name) and plain[one.value.id] > 1:
                 continue  # kept as well as used: what it is for happens
             by = called(one.value)
-            is_layer = by[:1].isupper() and by != "Identity"  # which stands where there is no layer
+            is_layer = by[:1].isupper() and not _NO_LAYERS.search(by)
             purpose: Purpose | None = "layer" if is_layer else purpose_of(name)
             is_begun = isinstance(one.value, ast.Constant) or by == "zeros"  # to be added to, or left over
             if purpose is not None and not name.startswith("_") and not (purpose == "term" and is_begun):
-                yield UnreadValue(f"self.{name}", purpose, node.name, file.path, one.lineno)
+                is_last = by in _LAST or by.endswith("Loss")  # where the loss takes scores, or is elsewhere
+                yield UnreadValue(f"self.{name}", purpose, node.name, file.path, one.lineno, is_leftover=is_last)
 
 
 def _of_optimizers(file: _File, reads: Reads, reach: Reach) -> Iterator[UnreadValue]:
@@ -325,13 +336,21 @@ def _told(file: _File, function: Function | None, name: str, bindings: Iterable[
         if purpose is None and function is not None and is_product(name, binding, function):
             purpose = "weight"
         if purpose is not None:
-            yield UnreadValue(name, purpose, owner, file.path, binding.line)
+            is_plain = purpose == "term" and isinstance(binding.value, ast.Call) and _is_plain_kind(binding.value)
+            yield UnreadValue(name, purpose, owner, file.path, binding.line, is_leftover=is_plain)
             return
 
 
+def _is_plain_kind(value: ast.Call) -> bool:
+    """Return whether a loss is made of a class as it comes: the model that brings its own leaves it over."""
+    return called(value)[:1].isupper() and not value.args and not value.keywords
+
+
 def _needs_no_end(binding: Binding, function: Function) -> bool:
-    """Return whether what the end of an episode is for is made before: a target is beside it, or no reward is read."""
+    """Return whether the end of an episode has no use here: a target is beside it, or no reward is, or is read."""
     beside = set[str]().union(*map(words_of, binding.beside))
+    if binding.is_part and beside.isdisjoint(REWARDS | RETURNS | DISCOUNTS):
+        return True
     read = {one.id for one in walked(function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
     rewards = {one for one in binding.beside if words_of(one) & REWARDS}
     return not beside.isdisjoint(_BEHIND_ENDS) or (bool(rewards) and rewards.isdisjoint(read))
@@ -345,7 +364,7 @@ def _purpose_of_local(name: str, function: str, binding: Binding) -> Purpose | N
     if purpose is None or (binding.is_part and not binding.is_loop and by in _PARTIAL):
         return None
     is_side = bool(_ASIDE.search(function))
-    if _is_empty(binding.value) or (binding.is_part and purpose == "mask" and is_side):
+    if _is_empty(binding.value) or _says_nothing(binding.value, purpose) or (binding.is_part and purpose == "mask" and is_side):
         return None
     if purpose == "weight" and not words_of(name).isdisjoint(EVALUATION):
         return None
@@ -356,10 +375,18 @@ def _purpose_of_local(name: str, function: str, binding: Binding) -> Purpose | N
     if purpose == "setting" or (not function and is_constant):  # other plain numbers at the top are sizes and tokens
         return purpose if purpose == "setting" and not function and is_constant else None
     if purpose == "term":
-        is_computed = isinstance(binding.value, ast.Call | ast.BinOp | ast.UnaryOp)
+        is_computed = isinstance(binding.value, ast.Call | ast.BinOp | ast.UnaryOp) and by != "float"
         is_side |= _ACTING.search(function) is not None
         return purpose if is_computed and not is_side and not _DOERS.search(by) else None
     return purpose
+
+
+def _says_nothing(value: ast.expr | None, purpose: Purpose) -> bool:
+    """Return whether what is unread would change nothing: an end before the first step, weights that are all one."""
+    if purpose == "end":
+        return isinstance(value, ast.Constant)
+    parts = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
+    return purpose == "weight" and all(isinstance(one, ast.Constant) and one.value == 1 for one in parts)
 
 
 def _is_empty(value: ast.expr | None) -> bool:

@@ -177,7 +177,8 @@ def _unsquared_information(tree: ast.AST) -> Iterator[Found]:
             base = target.value if isinstance(target, ast.Subscript) else target
             is_squared = bool({"pow", "square", "abs"} & words_in(value)) or "**" in ast.unparse(value)
             gradients = [one for one in walked(value) if isinstance(one, ast.Attribute) and one.attr == "grad"]
-            if "fisher" in words_of(name_of(base)) and len(gradients) == 1 and not is_squared:
+            is_form = isinstance(value, ast.Call) and called(value) == "sum"  # `(p.grad * direction).sum()`: one number
+            if "fisher" in words_of(name_of(base)) and len(gradients) == 1 and not (is_squared or is_form):
                 yield "formula", f"{ast.unparse(node)} adds gradients, and not their squares", node.lineno
 
 

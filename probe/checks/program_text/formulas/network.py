@@ -145,13 +145,17 @@ def _random_pretrained(tree: ast.AST) -> Iterator[Found]:
 
 
 def _twin_call(tree: ast.AST) -> Iterator[Found]:
-    """Of two twins, the second statement asks the first one again."""
-    known = {one.attr for one in walked(tree) if isinstance(one, ast.Attribute)}
-    known |= {one.id for one in walked(tree) if isinstance(one, ast.Name)}
-    for block in blocks_in(tree):
-        for first, second in pairwise(block):
-            if _is_assignment_of_call(first) and _is_assignment_of_call(second):
-                yield from _asked_again(first, second, known)
+    """Of two twins, the second statement asks the first one again; the layer of a class has its twin in that class."""
+    classes = [one for one in walked(tree) if isinstance(one, ast.ClassDef)]
+    seen = set[int]()
+    for place in (*reversed(classes), tree):
+        known = {one.attr for one in walked(place) if isinstance(one, ast.Attribute)}
+        known |= {one.id for one in walked(place) if isinstance(one, ast.Name)}
+        for block in blocks_in(place):
+            for first, second in pairwise(block) if id(block) not in seen else ():
+                if _is_assignment_of_call(first) and _is_assignment_of_call(second):
+                    yield from _asked_again(first, second, known)
+            seen.add(id(block))
 
 
 def _asked_again(first: ast.stmt, second: ast.stmt, known: set[str]) -> Iterator[Found]:
@@ -164,7 +168,8 @@ def _asked_again(first: ast.stmt, second: ast.stmt, known: set[str]) -> Iterator
     old, new = _digit_of(one), _digit_of(two)
     last = function.rpartition(".")[2]
     twin = last.replace(old, new) if old else last
-    if old and new and twin != last and twin in known:
+    is_kind = last[:1].isupper()  # `bn1 = BatchNorm1d(8)`, `bn2 = BatchNorm1d(8)`: the digit is its number of axes
+    if old and new and twin != last and twin in known and not is_kind:
         yield "formula", f"{two} = {ast.unparse(second.value)} asks {last} again, and not {twin}", second.lineno
 
 

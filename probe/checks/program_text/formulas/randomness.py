@@ -17,6 +17,8 @@ _DROPS: Final = frozenset({"drop", "drops", "dropped"})
 _KEEPS: Final = frozenset({"keep", "keeps", "kept"})
 #: Calls that make a generator of a seed, and of distributions that draw.
 _SEEDERS: Final = ("manual_seed", "default_rng", "RandomState", "Random")
+#: Words of numbers that stand on a folder or a file, and decide nothing.
+_LABELS: Final = frozenset({"nr", "id", "uid", "port", "run", "tag", "salt", "experiment"})
 _SAMPLES: Final = ("sample", "rsample")
 _PREPARING: Final = frozenset(
     {"make", "build", "load", "data", "dataset", "init", "reset", "plot", "report", "show", "probe", "generate"}
@@ -33,6 +35,7 @@ def _drawn_and_unread(tree: ast.AST) -> Iterator[Found]:
         for name, value, line in _named(function):
             call = _without_item(value)
             is_drawn = called(call) in _NUMBERS and not name.startswith("_") and name not in outside
+            is_drawn &= words_of(name).isdisjoint(_LABELS)
             if is_drawn and not reads[name] and "locals" not in reads and isinstance(value, ast.expr):
                 yield "formula", f"{name} = {ast.unparse(value)} is drawn, and nothing reads it", line
 

@@ -15,7 +15,7 @@ _CHANCES: Final = frozenset({"prob", "probs", "p", "ps", "probabilities", "prior
 _DISCOUNTS: Final = frozenset({"gamma", "discount"})
 _NEXT: Final = frozenset({"target", "tgt", "next"})
 _RETURNS: Final = frozenset({"ret", "rets", "returns", "adv", "advs", "advantage", "advantages", "gae"})
-_INTEGERS: Final = frozenset({"int", "int64", "int32", "long", "int16", "int8", "uint8"})
+_INTEGERS: Final = frozenset({"int", "int64", "int32", "long", "int16", "int8"})  # bytes are masks
 _STORES: Final = ("add", "push", "put", "store", "append", "remember")
 
 

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ..bindings import LOOPS, called
+from ..bindings import LOOPS, called, functions_in
 from ..expressions import assignments, calls_in, name_of
 from ..names import words_of
 from ..trees import walked
@@ -49,14 +49,23 @@ def _is_written(tree: ast.AST, name: str) -> bool:
 
 
 def _is_trained_between(tree: ast.AST, kept_at: int, loaded_at: int) -> bool:
-    """Return whether a loop may step between two lines: it holds one of them, or stands between both."""
+    """Return whether a loop may step between two lines: it holds one of them, or stands between both.
+
+    What is loaded above the line that keeps it, by the same function, is loaded again where a loop holds both.
+    """
+    is_before = loaded_at < kept_at and _function_at(tree, kept_at) is _function_at(tree, loaded_at)
     for loop in walked(tree):
         if isinstance(loop, LOOPS):
             first, last = loop.lineno, loop.end_lineno or loop.lineno
-            holds = first <= kept_at <= last or first <= loaded_at <= last
-            if holds or kept_at < first < loaded_at:
+            holds = [first <= one <= last for one in (kept_at, loaded_at)]
+            if all(holds) or (not is_before and (any(holds) or kept_at < first < loaded_at)):
                 return True
     return False
+
+
+def _function_at(tree: ast.AST, line: int) -> ast.AST | None:
+    around = [one for one in functions_in(tree) if one.lineno <= line <= (one.end_lineno or one.lineno)]
+    return max(around, key=lambda one: one.lineno, default=None)
 
 
 def _named(tree: ast.AST) -> Iterator[tuple[str, ast.expr, int]]:

@@ -256,17 +256,15 @@ def _whole_of(name: str, known: Mapping[str, list[ast.expr]]) -> str:
 
 
 def _named_for_another_split(tree: ast.AST) -> Iterator[Found]:
-    """What is named after the validation data is computed from them, and not from those of the test."""
-    if not any(
-        name_of(one) and words_of(name_of(one)) & _VALIDATION and words_of(name_of(one)) & _SETS for one in walked(tree)
-    ):
-        return
+    """What is named after the validation data is computed from them, where there are any, and not from the test's."""
+    held = {name_of(one) for one in walked(tree)}
+    held = {name for name in held if words_of(name) & _VALIDATION and words_of(name) & _SETS}
     for node in walked(tree):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
             continue
-        names = [words_of(name_of(one)) for one in walked(node.targets[0]) if isinstance(one, ast.Name)]
+        names = {one.id for one in walked(node.targets[0]) if isinstance(one, ast.Name)}
         given = [words_of(name_of(one)) for one in node.value.args]
-        is_for_validation = bool(names) and all(words & _VALIDATION for words in names)
+        is_for_validation = bool(names and held - names) and all(words_of(one) & _VALIDATION for one in names)
         if is_for_validation and any(words & _TESTS and words & _SETS and not words & _VALIDATION for words in given):
             yield (
                 "shift",
