@@ -220,6 +220,8 @@ def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diag
     elif left:
         findings.append(_finding(left, runs[1].name, rank, start.named))
         parted = findings[-1] if start.named else parted
+    elif start.asked is not None:
+        findings.append(start.asked)
     facts = replace(stored_facts(store, run.id), has_reference=True)
     whole = concluded(found, findings, reasons, structure, facts)
     return replace(whole if parted is None else _explained(whole, parted), reference=runs[1].name)

@@ -67,11 +67,13 @@ class Parting:
         is_alike: Both started alike.
         finding: What tells where they parted; None if they did not, or did not start alike.
         named: The cause that other settings or another text of the program speak of, where they did not start alike.
+        asked: The question whether that is meant, which their values cannot answer; None where nothing speaks of a cause.
     """
 
     is_alike: bool
     finding: Finding | None
     named: str = ""
+    asked: Finding | None = None
 
 
 def parting(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int, int], *, rule: str) -> Parting:
@@ -90,7 +92,8 @@ def parting(stores: tuple[Store, Store], runs: tuple[Run, Run], ranks: tuple[int
     weights = [difference for difference in starts if not difference.name.startswith(GENERATOR)]
     is_known = all(_tells_start(store, run, rank) for store, run, rank in zip(stores, runs, ranks, strict=True))
     if found.exact_until < 0 and not (is_known and _is_alike(found, starts, weights)):
-        return Parting(False, None, _of_the_optimizer(found.differences) or found.speaks_of)
+        named = _of_the_optimizer(found.differences) or found.speaks_of
+        return Parting(False, None, named, _question(found, named, runs[1].name, rule) if named else None)
     if not _is_clear(found, found.first):
         return Parting(found.exact_until >= 0, None)
     return Parting(True, _finding(found, found.first, weights, runs[1].name, rule))
@@ -154,6 +157,27 @@ def _finding(found: Comparison, first: Divergence, weights: Sequence[Difference]
         confidence=_CONFIDENCE,
         rank=found.ranks[0],
         order=(first.micro_step, OPTIMIZER, 0),
+    )
+
+
+def _question(found: Comparison, named: str, name: str, rule: str) -> Finding:
+    """Return what is asked of a run that is another program than the good one, where their values cannot tell."""
+    words = [f"this run is not the same program as the good run {name!r}", *_lines(found.differences)]
+    return Finding(
+        rule=rule,
+        cause=named,
+        severity="info",
+        step=0,
+        first_step=0,
+        site="",
+        metric="",
+        evidence={"steps_that_both_have": found.common},
+        explanation=f"{'; '.join(words)}. They start from other weights or random numbers, so that what follows from it "
+        "cannot be told apart from chance: is it meant?",
+        advice="seed both runs alike and compare again; `mindscope compare` lists all that differs",
+        confidence=0.5,
+        rank=found.ranks[0],
+        order=(0, OPTIMIZER, 0),
     )
 
 

@@ -37,6 +37,11 @@ def _modes(
     return Event("forward_modes", step, data={"forwards": described, "sensitive": list(sensitive)})
 
 
+def _apart(step: int) -> Event:
+    names = ("one.norm",)
+    return _modes(step, (True, True), *[(True, False)] * (step > 0), others=names, sensitive=names)
+
+
 def _once_in_training_mode(step: int) -> tuple[Event, Event]:
     return _modes(step, (True, True), (True, False)), _modes(step + 1, (True, True))
 
@@ -151,6 +156,8 @@ class _WrongTrainEvalModeState:
             events=(_modes(0, (True, True)), *(one for at in range(9) for one in _once_in_training_mode(3 * at + 1))),
             steps=30,
         ),
+        # validated in training mode, which nothing in it has: the norms of its frozen part are in evaluation mode
+        Recording(structure=_TUNED, events=tuple(_apart(step) for step in (0, 20, 40, 60)), steps=70),
         # an adversarial example, made in evaluation mode on the way to a step in training mode
         Recording(structure=_MODEL, events=(_modes(0, (False, True), (True, True)),)),
         # nothing in the model depends on the mode
@@ -191,8 +198,14 @@ def check(context: StepContext, memory: _WrongTrainEvalModeState) -> Iterator[Fi
         sensitive = _list(event.data.get("sensitive"))
         memory.first = event.step if memory.first is None else memory.first
         if (sensitive or memory.has_function) and forwards:
-            yield from _whole(context, memory, event, forwards, len(sensitive))
+            whole = [forward for forward in forwards if memory.has_function or not _is_apart(forward, sensitive)]
+            yield from _whole(context, memory, event, whole, len(sensitive)) if whole else ()
             yield from _parts(context, memory, forwards)
+
+
+def _is_apart(forward: _Forward, sensitive: Sequence[object]) -> bool:
+    """Return whether all that depends on the mode is in another one than the model, whose own then means nothing."""
+    return bool(sensitive) and set(map(str, sensitive)) <= set(map(str, _list(forward.get("sensitive_others"))))
 
 
 def _of_copies(context: StepContext, memory: _WrongTrainEvalModeState) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ import torch
 from .check_result import CheckResult, broken, held, undecided
 from .model_call import input_words
 from .model_probe import ModelProbe, NotAnswered
-from .origin import beginning_of, end_of, rows_but_the_first
+from .origin import beginning_of, end_of, rows_but_the_first, rows_of_no_pairs
 
 IGNORED, MIXED, ALIKE = "input_is_used", "samples_are_independent", "outputs_differ"
 _USED = "the output depends on {input}"
@@ -73,6 +73,8 @@ def samples_are_independent(probe: ModelProbe, samples: int | None, *, is_batche
         moves = probe.moves(probe.answers(_first_replaced(tensors, shared)))
     except NotAnswered as reason:
         return undecided(MIXED, _APART, str(reason))
+    if moves and all(tuple(move.shape) == (shared, shared) for move in moves):
+        return _before_the_pairs(probe, _first_replaced(tensors, shared), shared)
     for at, answer in enumerate(moves):
         move = answer if answer.dim() < 3 or answer.shape[0] == shared else answer.transpose(0, 1)  # time comes first
         if move.dim() == 0 or move.shape[0] != shared or tuple(move.shape) == (shared, shared):
@@ -92,6 +94,18 @@ def samples_are_independent(probe: ModelProbe, samples: int | None, *, is_batche
                 difference=float(move[others[0]].max()),
             ).at(beginning_of(probe, _first_replaced(tensors, shared), rows_but_the_first(shared)))
     return held(MIXED, _APART, samples=shared) if moves else None
+
+
+def _before_the_pairs(probe: ModelProbe, changes: Mapping[str, torch.Tensor], samples: int) -> CheckResult | None:
+    """Return where samples mix in a part of a model that answers for all pairs of them, as two towers do.
+
+    A row of the pairs depends on all samples, so that they tell nothing. What each tower answers does.
+    """
+    place = beginning_of(probe, changes, rows_of_no_pairs(samples))
+    if not place:
+        return None
+    words = f"in evaluation mode, changing sample 0 alone moved what {place} answers for others of the {samples} samples"
+    return broken(MIXED, _APART, words, samples=samples).at(place)
 
 
 def _first_replaced(tensors: dict[str, torch.Tensor], shared: int) -> dict[str, torch.Tensor]:

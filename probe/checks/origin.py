@@ -25,6 +25,16 @@ def rows_but_the_first(samples: int) -> Region:
     return region
 
 
+def rows_of_no_pairs(samples: int) -> Region:
+    """Return the region of all samples but the first, of tensors `(samples, features)` that are no pairs of samples."""
+
+    def region(tensor: torch.Tensor) -> torch.Tensor | None:
+        is_of_samples = tensor.dim() == 2 and tensor.shape[0] == samples != tensor.shape[1]
+        return tensor[1:] if is_of_samples else None
+
+    return region
+
+
 def positions_before(batch: int, length: int, position: int) -> Region:
     """Return the region of the positions before one, of tensors `(batch, positions, ...)` or with both exchanged."""
 

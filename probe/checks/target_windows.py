@@ -29,8 +29,8 @@ def targets_begin_behind_the_input(probe: ModelProbe, target: torch.Tensor) -> I
         if given is None or tensor.shape[0] != target.shape[0] or given.shape[1] == wanted.shape[1]:
             continue
         claim, common = _CLAIM.format(input=input_words(name)), _common(given, wanted)
-        if not common:
-            yield held(WINDOW, claim, subject=name)
+        if not common:  # of two axes, positions may be features
+            yield from [held(WINDOW, claim, subject=name)] * (target.dim() > 2)
             continue
         words = (
             f"the last {common} of the {given.shape[1]} positions of {input_words(name)} are the first of the "

@@ -289,7 +289,7 @@ class Recorder:
             return
         if newest is not None and newest.step == step:
             self._newest = replace(newest, scalars={"loss": loss, **newest.scalars})
-        elif newest is None and self._is_unrecorded:
+        elif newest is None and self._is_unrecorded and not self.current.micro_step:  # which are recorded behind it
             self._is_unrecorded = False
             self.device_results.send(StepRecord(step, self._clock(), 0, False, (), {"loss": loss}, (), ()), None)
 

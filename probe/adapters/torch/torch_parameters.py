@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, repeat
 from operator import attrgetter, itemgetter
+from types import NoneType
 from typing import Any, Final
 
 import torch
@@ -112,7 +113,12 @@ class States:
             self._seen, self._count = seen, len(parameters)
         slots: dict[str, list[Tensor | None]] = {}
         for name, states in self._states.items():
-            slots[name] = list(map(dict.get, states, repeat(name)))
+            held = list(map(dict.get, states, repeat(name)))
+            if not all(issubclass(kind, torch.Tensor | NoneType) for kind in set(map(type, held))):
+                held = [one if isinstance(one, torch.Tensor) else None for one in held]  # `t` of L-BFGS: now a float
+                if all(one is None for one in held):
+                    continue
+            slots[name] = held
         if self._nested:
             self._find_histories()
         for row, state in self._nested:

@@ -61,6 +61,38 @@ def test_a_softmax_over_the_batch_mixes_samples(tmp_path, axis, outcome):
     assert outcomes(tmp_path, model, loss)["samples_are_independent", ""] == outcome
 
 
+class TwoTowers(nn.Module):
+    """Scores all pairs of users and items of a batch, `(samples, samples)`."""
+
+    def __init__(self, axis):
+        super().__init__()
+        self.user, self.item, self.axis = nn.Linear(4, 6), nn.Linear(5, 6), axis
+        self.user_end, self.item_end = (nn.Sequential(Normalised(axis)) for _ in range(2))
+
+    def forward(self, user, item):
+        return self.user_end(self.user(user)) @ self.item_end(self.item(item)).T * 4.0
+
+
+class Normalised(nn.Module):
+    def __init__(self, axis):
+        super().__init__()
+        self.axis = axis
+
+    def forward(self, x):
+        return functional.normalize(x, dim=self.axis)
+
+
+@pytest.mark.parametrize(("axis", "outcome"), [(1, None), (0, "broken")])
+def test_towers_that_answer_for_pairs_are_tried_before_the_pairs(tmp_path, axis, outcome):
+    torch.manual_seed(0)
+    model = TwoTowers(axis)
+
+    def loss():
+        return functional.cross_entropy(model(torch.randn(8, 4), torch.randn(8, 5)), torch.arange(8))
+
+    assert outcomes(tmp_path, model, loss).get(("samples_are_independent", "")) == outcome
+
+
 class Weighted(nn.Module):
     """Classifies tokens by a weighted sum, and takes their lengths beside them."""
 

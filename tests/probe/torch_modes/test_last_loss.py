@@ -190,3 +190,21 @@ def test_the_engine_keeps_it_as_well():
         series = store.series(monitor.run.id, "", "scalar/loss")
         assert series.steps.tolist() == [0, RECORDED, 2 * RECORDED, STEPS - 1]
         assert series.values[-1] == pytest.approx(losses[-1], rel=1e-6)
+
+
+def test_a_loss_that_was_left_out_is_not_recorded_behind_a_step_that_never_ended(caplog):
+    """Backward passes that no step follows, as of a head that is trained on what this model gives it."""
+    steps = 2 * RECORDED  # so that the one that is left open is recorded, and the one before it was not
+
+    def left_open(model, watching, losses):
+        optimizer = torch.optim.SGD(model.parameters(), 0.05)
+        with watching(optimizer):
+            for step in range(steps + 3):
+                loss = loss_of(model)
+                loss.backward()
+                if step < steps:
+                    optimizer.step()
+
+    seen, _, _ = recorded(left_open)
+    assert steps - 1 not in seen
+    assert not caplog.records

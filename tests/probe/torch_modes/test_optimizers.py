@@ -74,6 +74,25 @@ def test_slots_of_every_optimizer_have_their_own_names(alike, name):
     assert seen.faults() == []
 
 
+@pytest.mark.parametrize("kept", ["both", "alone"])
+def test_a_slot_that_is_a_number_in_some_steps_is_recorded_in_the_others(alike, kept):
+    class Steps(torch.optim.SGD):
+        def step(self, closure=None):
+            super().step(closure)
+            self.count = getattr(self, "count", 0) + 1
+            for at, parameter in enumerate(self.param_groups[0]["params"]):
+                size = parameter.grad.norm()  # as the step size of L-BFGS with a line search
+                is_number = self.count == 2 and (kept == "alone" or at == 0)
+                self.state[parameter]["t"] = size.item() if is_number else size.reshape(1)
+
+    seen = alike(training(lambda net: Steps(net.parameters(), lr=1e-2, momentum=0.9)))
+    assert seen.faults() == []
+    steps = seen.store.series(seen.run, "0.weight", "optimizer/t/l2_norm").steps
+    assert list(steps) == [0, 2]
+    other = seen.store.series(seen.run, "2.weight", "optimizer/t/l2_norm")
+    assert len(other.steps) == (2 if kept == "alone" else 3)
+
+
 @pytest.mark.parametrize("history", [2, 100])
 def test_of_the_histories_of_lbfgs_the_newest_entries_are_recorded_from_the_first_step_on(alike, history):
     kept = []

@@ -48,3 +48,13 @@ def test_what_only_looks_alike_is_none(told, kind):
         return functional.mse_loss(model(series[:, :24]), wanted)
 
     assert (CHECK, "x") not in told([model], loss).outcomes
+
+
+def test_features_that_are_copied_have_no_positions(told):
+    torch.manual_seed(0)
+    model = nn.Linear(24, 12)
+
+    def loss():
+        return functional.mse_loss(model(torch.randn(16, 24)), torch.randn(16, 12))
+
+    assert (CHECK, "input") not in told([model], loss).outcomes
