@@ -89,7 +89,10 @@ def _parts(splits: Sequence[StepSplit]) -> Iterator[Advice]:
             continue
         share, split = max(known, key=lambda pair: pair[0])
         if share >= worth:
-            yield Advice(kind, share, split.rank, f"{share:.0%} of a step of {_ms(split.step_s)} {observation}", remedy)
+            is_whole = kind == "monitor" and split.is_thinned
+            of = f"the time of {split.passed} steps" if is_whole else f"a step of {_ms(split.step_s)}"
+            remedy = "lower its budget (budget: 3%), or leave subjects out" if is_whole else remedy
+            yield Advice(kind, share, split.rank, f"{share:.0%} of {of} {observation}", remedy)
 
 
 def _share(split: StepSplit, kind: str) -> float:
@@ -218,7 +221,10 @@ def _split(profile: Profile) -> Iterator[str]:
     for split in profile.splits:
         if split.steps or split.phases:
             yield ""
-            yield f"rank {split.rank}: a step takes {_duration(split.step_s)}, 95 % at most {_duration(split.slow_s)}"
+            what = "a recorded step" if split.is_thinned else "a step"
+            yield f"rank {split.rank}: {what} takes {_duration(split.step_s)}, 95 % at most {_duration(split.slow_s)}"
+            if split.is_thinned:
+                yield f"  {split.steps} of {split.passed} steps were recorded; all take {_duration(split.mean_s)} in the mean"
             for name, seconds in (*split.phases.items(), *split.inside.items()):
                 part = "  of which " if name in split.inside else ""
                 yield f"  {part:<11}{name:<14} {_duration(seconds):>10}  {split.share(name):6.1%}"

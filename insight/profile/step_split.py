@@ -48,6 +48,8 @@ class StepSplit:
             step; empty when the run has no split.
         inside: Seconds of `communication` and `monitor`, which are part of the phases.
         beside: Processor seconds of the monitor's `writer`, which diagnoses and writes on a thread of its own.
+        passed: Steps that the training made meanwhile, those that were not recorded included; 0 if unknown.
+        mean_s: Mean seconds of these by the clock; NaN if unknown.
     """
 
     rank: int
@@ -58,6 +60,13 @@ class StepSplit:
     phases: Mapping[str, float]
     inside: Mapping[str, float]
     beside: Mapping[str, float] = field(default_factory=dict)
+    passed: int = 0
+    mean_s: float = float("nan")
+
+    @property
+    def is_thinned(self) -> bool:
+        """Whether steps were left out, so that those that were timed are the dear ones."""
+        return self.passed > self.steps > 0 and self.mean_s > 0.0
 
     def share(self, name: str) -> float:
         """Return the share of the step that a phase or part takes; NaN if unknown. All phases sum to 1."""
@@ -73,7 +82,9 @@ class StepSplit:
 
     @property
     def monitor_share(self) -> float:
-        """The share of a step that `monitor_s` is."""
+        """The share of the training that the monitor took: `monitor_s` of a step, or of all where few were recorded."""
+        if self.is_thinned:
+            return self.monitor_s * self.steps / (self.mean_s * self.passed)
         return self._part(self.monitor_s)
 
     def _part(self, seconds: float) -> float:
@@ -104,6 +115,9 @@ def step_split(
         return found.steps[finite], found.values[finite]
 
     steps, seconds = read("step_seconds")
+    passed, mean_s = (0, float("nan"))
+    if len(steps) > 1 and steps[-1] > steps[0]:
+        passed, mean_s = _paces(store, run, rank, int(steps[0]), int(steps[-1]))
     times = {name: read(f"time/{name}_seconds") for name in PHASES + INSIDE + BESIDE}
     medians = {name: _median(values) for name, (_, values) in times.items()}
     phases = {name: medians[name] for name in PHASES if np.isfinite(medians[name])}
@@ -127,7 +141,16 @@ def step_split(
         phases=phases,
         inside=inside,
         beside={name: medians[name] for name in BESIDE if np.isfinite(medians[name])},
+        passed=passed,
+        mean_s=mean_s,
     )
+
+
+def _paces(store: Store, run: str, rank: int, first: int, last: int) -> tuple[int, float]:
+    """Return how many steps there are from one that was timed to another, and their mean seconds by the clock."""
+    ends = (store.series(run, ROOT_SITE, "scalar/step_seconds", rank=rank, first=at, last=at) for at in (first, last))
+    begun, ended = (float(end.times[0]) for end in ends)
+    return last - first + 1, (ended - begun) / (last - first)
 
 
 def _window_means(steps: NDArray[np.int64], seconds: Floats, ends: NDArray[np.int64]) -> Floats:

@@ -213,3 +213,14 @@ def test_the_monitors_share_is_that_of_its_thread_too():
     assert split.monitor_s == pytest.approx(0.026)
     assert split.monitor_share == pytest.approx(0.26)
     assert np.isnan(StepSplit(0, 40, 0.1, 0.2, (), {"forward": 0.1}, {}).monitor_share)
+
+
+def test_of_a_thinned_run_the_monitors_share_is_that_of_all_its_steps():
+    records = [record(step) for step in (*range(20), 59, 99)]  # 0.1 s apart by the clock
+    found = profile(*stored([replace(one, scalars={**one.scalars, "time/monitor_seconds": 0.02}) for one in records]))
+    (split,) = found.splits
+    assert (split.steps, split.passed, split.mean_s) == (22, 100, pytest.approx(0.1))
+    assert split.monitor_share == pytest.approx(0.02 * 22 / (0.1 * 100), rel=0.2)
+    assert "22 of 100 steps were recorded; all take 100 ms in the mean" in render_profile(found)
+    whole = profile(*stored(map(record, range(40)))).splits[0]
+    assert not whole.is_thinned
