@@ -17,7 +17,7 @@ from .consequences import NON_FINITE
 from .rule_confidence import record_in_words
 from .schedule_thinning import ScheduleThinning
 from .unknown_cause import UNKNOWN, standing_of
-from .verdict import Judgement, Verdict, Words
+from .verdict import Judgement, Verdict, Words, ended_early
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def _meaning(diagnosis: Diagnosis) -> str:
     if diagnosis.damage and diagnosis.verdict != "unhealthy":
         return "a part of the run is damaged; the rest shows nothing wrong"
     if diagnosis.verdict == "undetermined" and diagnosis.state in ("failed", "crashed"):
-        return "the run ended early, and no rule found why"
+        return ended_early(diagnosis.findings)
     return _MEANING[diagnosis.verdict_words]
 
 

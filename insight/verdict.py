@@ -186,7 +186,7 @@ def _judged(findings: tuple[Finding, ...], facts: RunFacts) -> Judgement:
     if causes:
         return Judgement("unhealthy", "unhealthy", tuple(f"found: {cause}" for cause in causes[:_LISTED]))
     if facts.state in ("failed", "crashed"):
-        return Judgement(reasons=("the run ended early, and no rule found why",))
+        return Judgement(reasons=(ended_early(findings),))
     failed = {finding.site for finding in findings if finding.cause == "monitor_fault"}
     gaps = tuple(_gaps(facts.seen, failed))
     if gaps:
@@ -199,6 +199,12 @@ def _judged(findings: tuple[Finding, ...], facts: RunFacts) -> Judgement:
     is_whole = not facts.unseen and not any(check.outcome == "broken" for check in facts.checks.values())
     words: Words = "healthy" if learned and is_whole and not doubts else "no fault found"
     return Judgement("healthy", words, reasons, (*doubts, *_not_checked(facts, learned)))
+
+
+def ended_early(findings: Iterable[Finding]) -> str:
+    """Return in words why a run that ended early has no verdict: what ended its process, as far as that is known."""
+    known = next((finding.explanation for finding in findings if finding.cause == "process_killed"), "")
+    return f"the run ended early: {known}" if known else "the run ended early, and no rule found why"
 
 
 def _was_doubted(finding: Finding) -> bool:

@@ -5,15 +5,18 @@ rule must see is enough: its numbers are compared, in the median over a few step
 """
 
 import math
+import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import Final
 
 from ...storage import Finding, Run, Store, Structure, display_site
 from ..diagnosis import concluded, diagnose
 from ..diagnosis_report import Diagnosis
 from ..rule import OPTIMIZER
+from ..unknown_cause import UNKNOWN
 from ..verdict import is_question, stored_facts
 from .pairing import Alignment, ComparedStep, TensorPair, align, by_step, tensors
 from .same_start import parting
@@ -184,6 +187,8 @@ RULE = "reference"
 #: None of 26 pairs of healthy trainings left each other's course, one of each of a seed on which no limit was measured:
 #: Laplace's rule of succession.
 _CONFIDENCE = 27 / 28
+#: What a question ends with, as `...: is it meant?`; a good run is the answer.
+_QUESTION: Final = re.compile(r"[:;,] (is|are|was|were|does|do|did|has|have)\b[^:;?]*\?$")
 #: Share of parameters of one shape from which two runs are of one model. Our choice: a layer may be added or left out.
 _SAME_MODEL = 0.5
 
@@ -224,14 +229,27 @@ def diagnose_against(stores: tuple[Store, Store], runs: tuple[Run, Run]) -> Diag
         findings.append(start.asked)
     facts = replace(stored_facts(store, run.id), has_reference=True)
     whole = concluded(found, findings, reasons, structure, facts)
-    return replace(whole if parted is None else _explained(whole, parted), reference=runs[1].name)
+    asked = {finding.key for finding in found.findings if is_question(finding)}
+    return replace(whole if parted is None else _explained(whole, parted, asked), reference=runs[1].name)
 
 
-def _explained(whole: Diagnosis, parted: Finding) -> Diagnosis:
-    """Tell, of root causes that rules have named, what is different about the run: it is what led to them."""
-    others = [root for root in whole.root_causes if root.rule != RULE and root.step >= parted.first_step]
+def _explained(whole: Diagnosis, parted: Finding, asked: Collection[object]) -> Diagnosis:
+    """Tell, of root causes that rules have named, what is different about the run: it is what led to them.
+
+    What a rule only asks is one of them if nothing has a name for the difference itself.
+
+    Args:
+        asked: Keys of findings that were questions before the good run answered them.
+    """
+    others = [
+        root
+        for root in whole.root_causes
+        if root.rule != RULE
+        and root.step >= parted.first_step
+        and (parted.cause in (root.cause, UNKNOWN) or root.key not in asked)
+    ]
     if not others:
-        return whole
+        return _first(whole, parted)
     told = {root.key: replace(root, explanation=f"{root.explanation}; {parted.explanation}") for root in others}
     kept = [number for number, root in enumerate(whole.root_causes) if root.rule != RULE]
     kept.sort(key=lambda number: whole.root_causes[number].cause != parted.cause)
@@ -239,6 +257,16 @@ def _explained(whole: Diagnosis, parted: Finding) -> Diagnosis:
         whole,
         root_causes=tuple(told.get(whole.root_causes[at].key, whole.root_causes[at]) for at in kept),
         follows=tuple(whole.follows[at] for at in kept),
+    )
+
+
+def _first(whole: Diagnosis, parted: Finding) -> Diagnosis:
+    """Put what is different about the run before what is seen of it later."""
+    order = sorted(range(len(whole.root_causes)), key=lambda at: whole.root_causes[at].key != parted.key)
+    return replace(
+        whole,
+        root_causes=tuple(whole.root_causes[at] for at in order),
+        follows=tuple(whole.follows[at] for at in order),
     )
 
 
@@ -258,7 +286,8 @@ def _excused(finding: Finding, name: str) -> Finding:
 def _answered(finding: Finding, name: str) -> Finding:
     if not is_question(finding):
         return finding
-    words = f"{finding.explanation.removesuffix('?')}; the good run {name!r} does not have it"
+    told = _QUESTION.sub("", finding.explanation).removesuffix("?")
+    words = f"{told}; the good run {name!r} does not have it"
     return replace(finding, severity="warning", explanation=words)
 
 

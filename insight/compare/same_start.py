@@ -67,7 +67,7 @@ class Parting:
         is_alike: Both started alike.
         finding: What tells where they parted; None if they did not, or did not start alike.
         named: The cause that other settings or another text of the program speak of, where they did not start alike.
-        asked: The question whether that is meant, which their values cannot answer; None where nothing speaks of a cause.
+        asked: The question whether that is meant, which their values cannot answer; None where it speaks of no cause.
     """
 
     is_alike: bool
@@ -172,8 +172,8 @@ def _question(found: Comparison, named: str, name: str, rule: str) -> Finding:
         site="",
         metric="",
         evidence={"steps_that_both_have": found.common},
-        explanation=f"{'; '.join(words)}. They start from other weights or random numbers, so that what follows from it "
-        "cannot be told apart from chance: is it meant?",
+        explanation=f"{'; '.join(words)}. They start from other weights or random numbers, so that what follows from "
+        "it cannot be told apart from chance: is it meant?",
         advice="seed both runs alike and compare again; `mindscope compare` lists all that differs",
         confidence=0.5,
         rank=found.ranks[0],

@@ -224,7 +224,8 @@ def _split(profile: Profile) -> Iterator[str]:
             what = "a recorded step" if split.is_thinned else "a step"
             yield f"rank {split.rank}: {what} takes {_duration(split.step_s)}, 95 % at most {_duration(split.slow_s)}"
             if split.is_thinned:
-                yield f"  {split.steps} of {split.passed} steps were recorded; all take {_duration(split.mean_s)} in the mean"
+                whole = f"all take {_duration(split.mean_s)} in the mean"
+                yield f"  {split.steps} of {split.passed} steps were recorded; {whole}"
             for name, seconds in (*split.phases.items(), *split.inside.items()):
                 part = "  of which " if name in split.inside else ""
                 yield f"  {part:<11}{name:<14} {_duration(seconds):>10}  {split.share(name):6.1%}"

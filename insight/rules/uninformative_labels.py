@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite, log
+from typing import Final
 
 import numpy as np
 
@@ -26,6 +27,11 @@ from ..running_statistics import StepWindow, Streak, trend
 
 _MODEL = chain("one:Dense", "two:Dense")
 _CALLED = Event("loss_input", 0, data={"loss": "cross_entropy", "domain": "logits", "columns": 10})
+#: What to do where the target is the input, which nobody has exchanged.
+_OF_THE_CODE: Final = (
+    "look at what lies between the input and the answer: a code that is detached or never read, noise that drowns it, "
+    "or a prior that weighs more than all that it says"
+)
 #: Share of the entropy of the labels within which a model has learned nothing, and share of it below which it has
 #: learned something after all.
 _NEAR, _LEARNED = 0.03, 0.9
@@ -392,10 +398,11 @@ def _exchanged(context: StepContext, memory: _UninformativeLabelsState, loss: fl
         f"at step {last.step} the loss of a batch was {last.loss:.5g}, and {last.exchanged:.5g} when the model's "
         f"answers were exchanged among the {last.samples:.0f} samples, which is as good; so it was "
         f"{len(exchanged.looks)} times since step {first.step}: the answers have nothing to do with the targets of "
-        "their own samples, and the model has learned nothing",
+        "their own samples, and the model tells no sample from another",
         path.since,
         0.7,
     )
+    found = replace(found, advice=_OF_THE_CODE) if context.kind.name == "autoencoder" else found
     memory.reported |= set() if is_early else {"start"}
     memory.found = asked(found, f"{found.explanation}{_SO_FAR}") if is_early else found
     yield memory.found

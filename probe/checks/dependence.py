@@ -104,7 +104,9 @@ def _before_the_pairs(probe: ModelProbe, changes: Mapping[str, torch.Tensor], sa
     place = beginning_of(probe, changes, rows_of_no_pairs(samples))
     if not place:
         return None
-    words = f"in evaluation mode, changing sample 0 alone moved what {place} answers for others of the {samples} samples"
+    words = (
+        f"in evaluation mode, changing sample 0 alone moved what {place} answers for others of the {samples} samples"
+    )
     return broken(MIXED, _APART, words, samples=samples).at(place)
 
 

@@ -99,6 +99,12 @@ def test_too_few_records_and_a_run_that_failed_are_undetermined():
     assert failed.reasons == ("the run ended early, and no rule found why",)
 
 
+def test_a_process_that_was_ended_from_outside_has_no_verdict_and_the_reason_is_told():
+    killed = finding("process_killed", "info", words="the process was ended by SIGTERM at train.py:7")
+    ended = judge([killed], RunFacts("crashed", seen={"update": 40}))
+    assert (ended.verdict, ended.reasons) == ("undetermined", (f"the run ended early: {killed.explanation}",))
+
+
 def test_only_findings_that_are_no_notices_make_a_run_unhealthy():
     facts = RunFacts("finished", seen=dict.fromkeys(("scalar/loss", "update", "gradient"), 40))
     assert judge([finding("dead_units", "warning")], facts).reasons == ("found: dead_units",)

@@ -364,7 +364,11 @@ def _purpose_of_local(name: str, function: str, binding: Binding) -> Purpose | N
     if purpose is None or (binding.is_part and not binding.is_loop and by in _PARTIAL):
         return None
     is_side = bool(_ASIDE.search(function))
-    if _is_empty(binding.value) or _says_nothing(binding.value, purpose) or (binding.is_part and purpose == "mask" and is_side):
+    if (
+        _is_empty(binding.value)
+        or _says_nothing(binding.value, purpose)
+        or (binding.is_part and purpose == "mask" and is_side)
+    ):
         return None
     if purpose == "weight" and not words_of(name).isdisjoint(EVALUATION):
         return None

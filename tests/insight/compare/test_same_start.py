@@ -7,6 +7,7 @@ import pytest
 from mindscope.insight.compare import compare, comparison_to_json, diagnose_against, render_comparison
 from mindscope.insight.compare.program_changes import program_changes, recorded_program
 from mindscope.insight.compare.setting_differences import Difference
+from mindscope.insight.indicators.executable_checks import refuting_event
 from mindscope.storage import Block, Event, Layout, ModuleInfo, ParameterInfo, StepRecord, Structure, open_store
 
 TEXT = """import torch
@@ -145,6 +146,30 @@ def test_a_cause_that_a_rule_names_is_told_with_the_changed_line():
     (root,) = found.root_causes
     assert (root.rule, root.site) == ("frozen-parameter", "neck")
     assert "train.py:2 is `model.neck.requires_grad_(False)`, there missing" in root.explanation
+
+
+def test_what_a_rule_only_asks_is_not_named_before_the_changed_line():
+    left = refuting_event("values_are_read", "beta, a setting, is read by nothing", values=1, leftovers=1)
+    changed = TEXT.replace("model(x), y)", "model(x), y.roll(1))")
+    run = list(records(start(text=changed), loss=lambda step: 2.5))
+    run[5] = replace(run[5], events=(replace(left, step=5),))
+    found = diagnosed((STRUCTURE, run), (STRUCTURE, GOOD))
+    first, second = found.root_causes
+    assert (first.cause, first.rule) == ("uninformative_labels", "reference")
+    assert second.cause == "unused_value"
+    assert second.explanation.endswith("is read by nothing; the good run 'good' does not have it")
+
+
+@pytest.mark.parametrize("text", [TEXT, TEXT.replace("model(x), y)", "model(x), y.roll(1))")], ids=["same", "other"])
+def test_another_program_that_starts_otherwise_and_goes_the_same_course_is_asked_about(text):
+    found, _ = against(records(start(weights="b", torch="u", text=text), activation=1.1), GOOD)
+    if text == TEXT:
+        assert found == []
+        return
+    (finding,) = found
+    assert (finding.cause, finding.severity) == ("uninformative_labels", "info")
+    assert "train.py:5 is `loss = loss_fn(model(x), y.roll(1))`" in finding.explanation
+    assert finding.explanation.endswith("is it meant?")
 
 
 def test_a_run_of_another_model_is_no_reference():
