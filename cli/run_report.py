@@ -35,7 +35,7 @@ class RunReport:
         """Print that the run begins or, with its diagnosis, how it ended."""
         if os.getpid() != self._process:
             return  # a fork of the script
-        lines = [f"run {run.id} is recorded in {self._shown}"] if diagnosis is None else self._end(run, diagnosis)
+        lines = [self._begin(run)] if diagnosis is None else self._end(run, diagnosis)
         with suppress(OSError, ValueError):  # the script may have closed the stream
             self._stream.writelines([f"mindscope: {line}\n" for line in lines])
             self._stream.flush()
@@ -45,6 +45,11 @@ class RunReport:
         from ..storage.errors import without_passwords
 
         return without_passwords(self._store)
+
+    def _begin(self, run: "Run") -> str:
+        before = run.tags.get("after")
+        missing = f"; it is trained after {before}, and its steps until that was clear are missing" if before else ""
+        return f"run {run.id} is recorded in {self._shown}{missing}"
 
     def _end(self, run: "Run", diagnosis: "Diagnosis") -> Iterator[str]:
         from ..insight import render_text

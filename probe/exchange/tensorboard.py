@@ -46,7 +46,8 @@ def _write_rank(store: Store, run: Run, rank: int, folder: Path) -> Path:
 
 
 def _value(point: ExportPoint) -> Summary.Value:
-    (value,) = scalar_pb(_tag(point), point.value).value
+    with np.errstate(over="ignore"):  # what float32 cannot hold is infinite there
+        (value,) = scalar_pb(_tag(point), point.value).value
     return value
 
 

@@ -47,6 +47,19 @@ def test_the_root_causes_of_a_run_are_named(command: Callable, tmp_path: Path) -
     assert told[2].startswith(f"mindscope:   {first.partition(',')[0]}")
 
 
+def test_of_a_training_after_another_it_is_told_that_its_first_steps_are_missing(
+    command: Callable, tmp_path: Path
+) -> None:
+    text = TRAINING.replace("RATE", "0.01")
+    told, _ = lines_of(command, tmp_path, text + text.replace("range(30)", "range(90)"))
+    second, first = (run.id for run in open_store(tmp_path / "runs").runs())
+    begun = [line for line in told if "is recorded in" in line]
+    assert len(begun) == 2
+    assert "missing" not in begun[0]
+    assert begun[1].startswith(f"mindscope: run {second} is recorded in")
+    assert begun[1].endswith(f"; it is trained after {first}, and its steps until that was clear are missing")
+
+
 def test_an_error_with_escape_codes_and_lines_is_one_line(command: Callable, tmp_path: Path) -> None:
     lines_of(command, tmp_path, TRAINING.replace("RATE", "0.01") + "raise ValueError('\\x1b[31mred\\x1b[0m\\nmore')\n")
     run = open_store(tmp_path / "runs").find_run("latest").id

@@ -62,6 +62,21 @@ def test_tensorboard_reads_what_we_write(store: Store, tmp_path: Path) -> None:
         np.testing.assert_array_equal(np.float32(read), np.float32(kept), err_msg=tag)
 
 
+def test_what_tensorboard_cannot_hold_is_infinite_there(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.util.tensor_util import make_ndarray
+
+    with open_store("memory:") as store:
+        writer = store.begin_run("huge")
+        writer.write([StepRecord(0, 100.0, scalars={"loss": 1e300})])
+        writer.close()
+        (folder,) = export(store, "huge", "tensorboard", tmp_path)
+    reader = EventAccumulator(str(folder))
+    reader.Reload()
+    (event,) = reader.Tensors("scalar/loss")
+    assert make_ndarray(event.tensor_proto) == np.inf
+
+
 def test_an_unknown_format_names_the_nearest(store: Store, tmp_path: Path) -> None:
     with pytest.raises(RunExportError, match="did you mean 'tensorboard'"):
         export(store, "exported", "tensorbord", tmp_path)

@@ -15,7 +15,10 @@ KEPT = (
     "for x in data:\n    step(net, x)\n    state = net.state_dict()"
 )
 VALIDATION = "{val}val_loader = DataLoader(test_set)\nvalid(val_loader, val_set)"
-RETURNS = "def returns(r, gamma):\n    {name} = torch.zeros(len(r), dtype=torch.{kind})\n    {name}[0] = r[0] + gamma * r[1]\n    return {name}"
+RETURNS = (
+    "def returns(r, gamma):\n    {name} = torch.zeros(len(r), dtype=torch.{kind})\n"
+    "    {name}[0] = r[0] + gamma * r[1]\n    return {name}"
+)
 FISHER = "for p, d in pairs:\n    fisher_norm += {value}"
 NUMBER = "def main():\n    {name} = np.random.randint(1, 1000)\n    train()"
 OTHER_CLASS = "class Directed(nn.Module):\n    def forward(self, i):\n        return self.emb1(i) @ self.emb2(i).T\n"
