@@ -156,6 +156,8 @@ class _WrongTrainEvalModeState:
             events=(_modes(0, (True, True)), *(one for at in range(9) for one in _once_in_training_mode(3 * at + 1))),
             steps=30,
         ),
+        # nothing but the frozen part behaves as after the training
+        Recording(structure=_TUNED, events=(_modes(0, (False, True), sensitive=("one.norm",)),)),
         # validated in training mode, which nothing in it has: the norms of its frozen part are in evaluation mode
         Recording(structure=_TUNED, events=tuple(_apart(step) for step in (0, 20, 40, 60)), steps=70),
         # an adversarial example, made in evaluation mode on the way to a step in training mode
@@ -199,7 +201,7 @@ def check(context: StepContext, memory: _WrongTrainEvalModeState) -> Iterator[Fi
         memory.first = event.step if memory.first is None else memory.first
         if (sensitive or memory.has_function) and forwards:
             whole = [forward for forward in forwards if memory.has_function or not _is_apart(forward, sensitive)]
-            yield from _whole(context, memory, event, whole, len(sensitive)) if whole else ()
+            yield from _whole(context, memory, event, whole, sensitive) if whole else ()
             yield from _parts(context, memory, forwards)
 
 
@@ -249,11 +251,12 @@ def _whole(
     memory: _WrongTrainEvalModeState,
     event: Event,
     forwards: Sequence[_Forward],
-    sensitive: int,
+    named: Sequence[object],
 ) -> Iterator[Finding]:
+    sensitive, is_kept = len(named), all(_is_frozen(context, str(site)) for site in named) and bool(named)
     with_gradients = [forward for forward in forwards if forward.get("gradients")]
     trains = any(forward.get("training") for forward in with_gradients)
-    if with_gradients and not trains and "eval" not in memory.reported:
+    if with_gradients and not trains and not is_kept and "eval" not in memory.reported:
         memory.reported.add("eval")
         evidence = {"forwards": sum(_count(forward) for forward in forwards), "sensitive_modules": sensitive}
         yield context.finding(

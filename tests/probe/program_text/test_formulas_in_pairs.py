@@ -61,12 +61,17 @@ FLIPPED = (
     "def dice(p, y):\n    return 2 * (p * y).sum()\nfor x, y in loader:\n    if random() < 0.5:\n"
     "        {flip}\n    fit(x, y)"
 )
+AUTOENCODER = (
+    "def forward(self, x):\n    mu, logvar = self.mu(x), self.logvar(x)\n"
+    "    z = mu + torch.randn_like(mu) * (0.5 * logvar).exp()\n    return self.dec({code}), mu, logvar"
+)
 PAIRS = {
     "a sampler that begins anew": (DRAW.format(rng="np.random.default_rng(self.seed)"), DRAW.format(rng="self.rng")),
     "a reset before it is stored": (
         EPISODE.format(before="    if done:\n        nxt = env.reset()\n", behind="nxt"),
         EPISODE.format(before="", behind="env.reset() if done else nxt"),
     ),
+    "a code that is cut off": (AUTOENCODER.format(code="z.detach()"), AUTOENCODER.format(code="z")),
     "a mirrored picture": (
         FLIPPED.format(flip="x = x.flip(-1)"),
         FLIPPED.format(flip="x, y = x.flip(-1), y.flip(-1)"),

@@ -34,6 +34,8 @@ _HOPS: Final = 3
 #: Arguments of a norm that has its order and its axes.
 _WITH_AXIS: Final = 2
 _DIVERGENCES: Final = ("kl", "kld", "kl_div", "kl_loss", "kld_loss")
+_DECODERS: Final = ("dec", "decode", "decoder")
+_DRAWING: Final = ("reparameterize", "reparametrize", "reparameterise", "reparametrise", "rsample")
 _NAME: Final = re.compile(r"\w+")
 _ERRORS: Final = frozenset({"recon", "rec", "reconstruction", "mse", "bce", "nll"})
 
@@ -354,6 +356,24 @@ def _divergence_raised(tree: ast.AST) -> Iterator[Found]:
                 yield "sign", f"{name} raises {raised[0].id}: it is taken off {ast.unparse(lowered[0])}", line
 
 
+def _code_cut_off(tree: ast.AST) -> Iterator[Found]:
+    """A code is drawn so that its gradient comes back (Kingma and Welling 2014, arXiv:1312.6114, section 2.4)."""
+    for function in functions_in(tree):
+        drawn = {name for name, value, _ in assignments(function) if _is_drawn_of_its_mean(value)}
+        for call in calls_in(function, *_DECODERS) if drawn else ():
+            cut = [one for one in call.args if isinstance(one, ast.Call) and called(one) == "detach" and not one.args]
+            if any(isinstance(one.func, ast.Attribute) and name_of(one.func.value) in drawn for one in cut):
+                words = f"{ast.unparse(call)} cuts the code off that was drawn with a gradient: the encoder learns none"
+                yield "formula", f"{words} of what is rebuilt from it", call.lineno
+
+
+def _is_drawn_of_its_mean(value: ast.expr) -> bool:
+    """Return whether a value is a mean and noise times a deviation, or a function's that is called after that."""
+    parts = [one for one, _ in terms(value)]
+    is_written = len(parts) > 1 and any(next(calls_in(one, "randn_like", "randn"), None) is not None for one in parts)
+    return is_written or (isinstance(value, ast.Call) and called(value) in _DRAWING)
+
+
 def _is_error(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and bool(words_of(node.id) & _ERRORS)
 
@@ -372,4 +392,5 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     _target_of_fresh_noise,
     _averaged_volume,
     _divergence_raised,
+    _code_cut_off,
 )
