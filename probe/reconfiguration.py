@@ -149,13 +149,21 @@ class Reconfiguration:
     ) -> None:
         self.control = control
         self._recorder, self._adapter, self._standby, self._run = recorder, adapter, standby, run
+        self._failed_look = ""
 
     def follow(self) -> None:
         """Make the requested changes, one after the other."""
         try:
-            for request in self.control.look():
-                self._change(request)
+            requests = self.control.look()
         except Exception as error:  # noqa: BLE001  nothing that others leave for a run may stop it
+            if str(error) != self._failed_look:  # said once: it is looked for again every second
+                self._failed_look = str(error)
+                self._refuse(error)
+            return
+        try:
+            for request in requests:
+                self._change(request)
+        except Exception as error:  # noqa: BLE001  as above
             self._refuse(error)
 
     def _change(self, request: SettingsRequest) -> None:

@@ -26,6 +26,8 @@ _MOST_UNWRITTEN = 1000
 _RETRY_S, _MOST_RETRY_S = 1.0, 5.0
 #: The same while the run is closed, and how long no batch may go through before the rest is given up.
 _CLOSING_RETRY_S, CLOSING_S = 0.2, 4.0
+#: Seconds after which housekeeping that has failed is tried again (our choice: it may need room that others free).
+_UPKEEP_AGAIN_S = 30.0
 #: Seconds of delivery although new records wait for the writer thread.
 _DELIVERY_S = 0.5
 #: A call of a healthy store takes less than so many seconds (our choice: 64 records of 1000 tensors take 0.05 s).
@@ -73,6 +75,8 @@ class RetryingWriter:
         self._is_behind = False  # the store has refused what is in the backlog
         self._is_doubtful = False  # the oldest batch was refused, and may be in the store: the answer may be lost
         self._retry_s, self._due = _RETRY_S, 0.0
+        self._upkeep_fault: type[BaseException] | None = None
+        self._upkeep_due = 0.0
         self._called: float | None = None
         self._silent: float | None = None
         self.fault: BaseException | None = None
@@ -135,6 +139,8 @@ class RetryingWriter:
         fast steps leave no gap."""
         self._deliver_if_due(lambda: not has_work())
         done = 0
+        if self._clock() < self._upkeep_due:
+            return
         while self.fault is None and not self._backlog and (not has_work() or done < _PIECES):
             done += 1
             try:
@@ -142,7 +148,15 @@ class RetryingWriter:
                     if not self._writer.maintain():
                         return
             except Exception as error:  # noqa: BLE001  a store never stops the training
-                self.fail("housekeeping of the store failed", error)
+                self._put_off_upkeep(error)
+                return
+
+    def _put_off_upkeep(self, error: Exception) -> None:
+        """Log that housekeeping failed, once for each kind of error, and try again later."""
+        self._upkeep_due = self._clock() + _UPKEEP_AGAIN_S
+        if type(error) is not self._upkeep_fault:
+            self._upkeep_fault = type(error)
+            self.fail("housekeeping of the store failed and is tried again later", error, lasting=False)
 
     def take_missing(self) -> MissingRecords | None:
         """Return the records that the store has acknowledged and lost, since the last call."""

@@ -147,6 +147,28 @@ def test_a_refusing_store_is_asked_after_1_2_4_and_then_every_5_seconds(caplog: 
     ]
 
 
+def test_housekeeping_that_fails_is_told_once_and_tried_again_later(caplog: pytest.LogCaptureFixture) -> None:
+    refusing = Refusing(MemoryStore())
+    tried = []
+
+    def maintain() -> bool:
+        tried.append(refusing.clock)
+        raise OSError("no room")
+
+    refusing.maintain = maintain  # type: ignore[method-assign]
+    writer = RetryingWriter(refusing, clock=lambda: refusing.clock)
+    with caplog.at_level(logging.WARNING):
+        for record in walk(100, layout(2)):
+            writer.write((record,), ())
+            writer.do_housekeeping(lambda: False)
+            refusing.clock += 1.0
+    assert writer.written == 100
+    assert [one - tried[0] for one in tried] == [0.0, 30.0, 60.0, 90.0]
+    assert [message.split(": ", 1)[1] for message in caplog.messages] == [
+        "housekeeping of the store failed and is tried again later: no room"
+    ]
+
+
 def test_structures_and_findings_wait_with_the_records(fast_retries: None) -> None:
     store = MemoryStore()
     refusing = Refusing(store)

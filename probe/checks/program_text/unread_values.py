@@ -58,7 +58,7 @@ _ASIDE: Final = re.compile(
 )
 _ACTING: Final = re.compile(r"(^|_)(act|acts|action|choose|select|explore|play|rollout|collect)(_|$)")
 #: What is no layer, though its name begins like a class: what stands where there is none, and what a model is built by.
-_NO_LAYERS: Final = re.compile(r"^Identity$|(Config|Tokenizer|Processor)$")
+_NO_LAYERS: Final = re.compile(r"^Identity$|(Config|Tokenizer|Processor|Namespace)$")
 _LAST: Final = frozenset({"Sigmoid", "Softmax", "LogSoftmax"})
 #: Words of what is computed of the ends of episodes, which then need not be read again.
 _BEHIND_ENDS: Final = frozenset({"target", "targets", "adv", "advantage", "advantages", "ret", "returns", "gae"})

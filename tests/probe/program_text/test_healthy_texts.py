@@ -38,6 +38,12 @@ def _said(text):
         ("for fold in folds:\n" + textwrap.indent(KEPT.partition("net = Net()\n")[2], "    "), True),
         (VALIDATION.format(val="val_set = 1\n"), True),
         (VALIDATION.format(val="").replace(", val_set", ""), False),  # the test data are all that is held out
+        (
+            VALIDATION.format(val="").replace(
+                "valid(val_loader, val_set)", "for val_inputs in val_loader:\n    valid(val_inputs)"
+            ),
+            False,
+        ),
         (RETURNS.format(name="adv", kind="int64"), True),
         (RETURNS.format(name="adv_found", kind="uint8"), False),  # a mask of adversarial samples
         (FISHER.format(value="p.grad * d"), True),
@@ -68,6 +74,7 @@ HEAD = "class Head(nn.Module):\n    def __init__(self):\n        self.{name} = {
         (DRAWN.format(more=""), []),  # no reward, so no value that ends with an episode
         ("def predict(obs, done):\n    return net(obs)\npredict(1, 2)\n", []),
         (HEAD.format(name="generation", made="GenerationConfig()"), []),
+        (HEAD.format(name="generation", made="SimpleNamespace(top_p=0.9)"), []),
         (HEAD.format(name="act", made="nn.ReLU()"), ["self.act"]),
     ],
 )

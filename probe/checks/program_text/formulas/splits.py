@@ -258,7 +258,8 @@ def _whole_of(name: str, known: Mapping[str, list[ast.expr]]) -> str:
 def _named_for_another_split(tree: ast.AST) -> Iterator[Found]:
     """What is named after the validation data is computed from them, where there are any, and not from the test's."""
     held = {name_of(one) for one in walked(tree)}
-    held = {name for name in held if words_of(name) & _VALIDATION and words_of(name) & _SETS}
+    drawn = {name for one in walked(tree) if isinstance(one, ast.For) for name in names_in(one.target)}
+    held = {name for name in held - drawn if words_of(name) & _VALIDATION and words_of(name) & _SETS}
     for node in walked(tree):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
             continue
