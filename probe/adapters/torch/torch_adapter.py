@@ -99,7 +99,7 @@ class TorchAdapter:
         expected: Optimizers that will probably step its parameters, besides whichever turns out to do so.
         listed: Modules whose parts are called instead of themselves.
         has_optimizer: Whether it is known that an optimizer holds parameters of the model; None where it is not.
-        joins_late: Whether the model has been trained for a while.
+        joins_late: Whether the model has been trained for a while, alone: what was trained before rests.
         is_called_unseen: Whether backward passes come without a forward that a hook has seen.
         unseen: Name of a class of a listed module whose `forward` the script calls itself; empty for none.
     """
@@ -325,7 +325,9 @@ class TorchAdapter:
     def _checks_of(self, recorder: Recorder) -> tuple[TorchChecks, TorchTargets, CopyGlances]:
         sites, view = self._module_sites, self.view
         reached = ReachedParameters(self.model, lambda: view.optimizers)
-        self._resting = resting = RestingNetworks(sites.modules, lambda: view.optimizers, recorder.guard)
+        self._resting = resting = RestingNetworks(
+            sites.modules, lambda: view.optimizers, recorder.guard, is_alone=self._joins_late
+        )
         recorder.last_looks.append(partial(resting.training_ends, recorder, len(OCCASIONS) + 1))
         direction = StepDirection(lambda: view.optimizers)
         self._checks = TorchChecks(sites, recorder, reached=reached, resting=resting, direction=direction)

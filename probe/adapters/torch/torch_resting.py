@@ -37,15 +37,21 @@ class RestingNetworks:
     Args:
         modules: The watched model's modules, by site.
         optimizers: The watched ones.
+        is_alone: Whether nothing else is trained, so that what other optimizers hold rests as well.
 
     Attributes:
         copied: Called with each network that has a copy which no optimizer holds.
     """
 
     def __init__(
-        self, modules: Mapping[str, torch.nn.Module], optimizers: Callable[[], Iterable[Optimizer]], guard: Guard
+        self,
+        modules: Mapping[str, torch.nn.Module],
+        optimizers: Callable[[], Iterable[Optimizer]],
+        guard: Guard,
+        *,
+        is_alone: bool = False,
     ) -> None:
-        self._modules, self._optimizers, self._guard = modules, optimizers, guard
+        self._modules, self._optimizers, self._guard, self._is_alone = modules, optimizers, guard, is_alone
         self._pairs: list[_Pair] | None = None
         self._others: list[_Other] = []
         self._handles: list[Any] = []
@@ -97,7 +103,8 @@ class RestingNetworks:
 
     def _found(self) -> "Iterator[_Pair]":
         objects = objects_of(torch.nn.Module, Optimizer)
-        steppers = chain(self._optimizers(), (one for one in objects if isinstance(one, Optimizer)))
+        others = () if self._is_alone else (one for one in objects if isinstance(one, Optimizer))
+        steppers = chain(self._optimizers(), others)
         held = set[int]().union(*map(parameter_ids, steppers))
         if not held:
             return
@@ -111,8 +118,8 @@ class RestingNetworks:
         names = names_of([*resting, *trained], self._modules)
         pairs = list(pairs_of(resting, trained))
         copies = {copy for copy, _ in pairs}
-        others = [network for number, network in enumerate(resting) if number not in copies]
-        self._note_others(others, is_resting=True)
+        alone = [network for number, network in enumerate(resting) if number not in copies]
+        self._note_others(alone, is_resting=True)
         for copy, network in pairs[:_MOST_COPIES]:
             self.copied(trained[network])
             yield _Pair(resting[copy], trained[network], names[id(resting[copy])], names[id(trained[network])])

@@ -343,6 +343,7 @@ class TorchFinder:
             if belongs_to_training(error):
                 raise
             _log.warning("what is trained now has no run of its own: %s", error)
+        self._alone = {}  # what steps from now on is not trained with what has a run
 
     def _take_over(self) -> None:
         """Hand over the adapter of what steps alone; what was trained until then is over."""

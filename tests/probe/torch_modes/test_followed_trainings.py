@@ -115,3 +115,29 @@ def test_a_store_that_takes_no_second_run_stops_no_script(tmp_path, monkeypatch)
     monkeypatch.setattr(watching, "begin", once)
     _, runs = _runs(tmp_path, "fit(others[0], 60)")
     assert len(runs) == 1
+
+
+ASKED = """
+teacher, student = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.3), nn.Linear(8, 1)), others[0]
+kept = fit(teacher, 60)
+teacher.{mode}()
+optimizer = torch.optim.SGD(student.parameters(), 0.1)
+for _ in range(100):
+    x = torch.randn(16, 3)
+    with torch.no_grad():
+        wanted = teacher(x)
+    loss = (student(x) - wanted).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+def test_a_teacher_that_was_trained_before_is_asked_in_evaluation_mode(tmp_path, mode):
+    store, (*_, student) = _runs(tmp_path, ASKED.format(mode=mode))
+    assert len(store.structure(student.id).parameters) == 4  # without those of the teacher
+    name = "asked_networks_are_in_evaluation_mode"
+    outcomes = {one.data["outcome"] for one in store.events(student.id, kind="check") if one.data["check"] == name}
+    assert outcomes == {"held" if mode == "eval" else "broken"}
+    assert ("wrong_train_eval_mode" in {one.cause for one in store.findings(student.id)}) == (mode == "train")
