@@ -4,7 +4,7 @@ import ast
 import re
 import symtable
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ from .bindings import (
     lines_of,
     scopes_in,
 )
-from .expressions import is_name, names_in
+from .expressions import is_name
 from .interfaces import is_interface, shared_methods
 from .known_values import option_of
 from .module_places import NOWHERE, ModulePlaces
@@ -31,13 +31,13 @@ from .names import (
     RETURNS,
     REWARDS,
     Purpose,
-    acts_in_transition,
     ends_transition,
     is_action,
     prepares,
     purpose_of,
     words_of,
 )
+from .passed_over import changed_copies, parts_for_training, replayed_actions
 from .reach import Place, Reach
 from .trees import walked
 from .unread_products import is_method, is_needed_by_loss, is_product
@@ -72,14 +72,6 @@ _NORMALISING: Final = frozenset({"softmax", "normalize", "masked_fill", "sigmoid
 _LIBRARY: Final = 12
 #: Leftovers beside the script from which on its author leaves values over, so that those in it are no trace either.
 _UNTIDY: Final = 4
-#: Words of what was changed, so that it takes the place of its original.
-_CHANGED: Final = frozenset(
-    {
-        "in", "aug", "augmented", "noisy", "noised", "norm", "normalized", "normed", "scaled", "dropped", "shuffled",
-        "shifted", "clipped", "padded", "perturbed", "adv", "cond", "corrupted", "smoothed", "smooth", "mixed",
-        "centered", "centred", "standardized", "hot", "sorted", "permuted", "soft", "fixed", "clean", "pre", "rotated",
-    }
-)  # fmt: skip
 #: Methods by which a class answers to a framework.
 _HOOKS: Final = re.compile(r"^(reset_parameters|init_weights|on_\w+|configure_\w+|test_\w*)$")
 
@@ -189,8 +181,9 @@ def _of_functions(
                 continue
             if not symbol.is_parameter():
                 yield from _told(file, node, name, bindings.get(name, []))
-                yield from _passed_over(file, node.name, name, node.body)
-                yield from _action_passed_over(file, node, name, bindings.get(name, []))
+                yield from _passed_over(file, node, name, bindings)
+                for line in replayed_actions(name, node, bindings.get(name, [])):
+                    yield UnreadValue(name, "weight", node.name, file.path, line)
             elif is_given(node, name, reads) and id(node) not in shared:
                 is_needed = prepares(name) and not is_method(node)
                 is_needed |= is_script and is_needed_by_loss(name, node)
@@ -222,35 +215,14 @@ def _made_anew(name: str, body: Iterable[ast.stmt]) -> ast.Assign | None:
     return next(one for one in reversed(anew) if any(is_name(part, name) for part in walked(one.value)))
 
 
-def _passed_over(file: _File, owner: str, name: str, body: Sequence[ast.stmt]) -> Iterator[UnreadValue]:
-    """Yield a changed copy, `y_in = where(drop, null, y)`, that is read nowhere, while behind it the original is."""
-    if name.startswith("_") or _ASIDE.search(owner) or purpose_of(name) is not None:
-        return
-    nodes = [part for statement in body for part in walked(statement)]
-    made = [one for one in nodes if isinstance(one, ast.Assign) and is_name(one.targets[0], name)]
-    for one in made if len(made) == 1 and isinstance(made[0].value, ast.Call | ast.BinOp) else ():
-        originals = {each for each in names_in(one.value) if words_of(each) < words_of(name)}
-        is_changed = bool(words_of(name).union(*map(words_of, originals)) & _CHANGED) and bool(originals)
-        inside = {id(part) for part in walked(one)}
-        read = {
-            each.id
-            for each in nodes
-            if isinstance(each, ast.Name) and each.lineno >= one.lineno and id(each) not in inside
-        }
-        if is_changed and originals & read:
-            yield UnreadValue(name, "weight", owner, file.path, one.lineno)
-
-
-def _action_passed_over(
-    file: _File, function: Function, name: str, bindings: Iterable[Binding]
+def _passed_over(
+    file: _File, scope: Function | ast.Module, name: str, made: Mapping[str, list[Binding]]
 ) -> Iterator[UnreadValue]:
-    """Yield the action of replayed transitions where values are learned towards the best next one, and it is unread."""
-    is_bootstrap = any(called(one) in ("max", "amax") for one in walked(function) if isinstance(one, ast.Call))
-    trains = any(called(one) == "backward" for one in walked(function) if isinstance(one, ast.Call))
-    for binding in bindings:
-        if binding.is_part and is_bootstrap and trains and acts_in_transition(name, binding.beside):
-            yield UnreadValue(name, "weight", function.name, file.path, binding.line)
-            return
+    """Yield a value in whose place something else is read."""
+    owner = scope.name if isinstance(scope, Function) else ""
+    copies = () if _ASIDE.search(owner) or purpose_of(name) is not None else changed_copies(name, scope.body)
+    for line in (*copies, *parts_for_training(name, scope, made)):
+        yield UnreadValue(name, "weight", owner, file.path, line)
 
 
 def _of_the_top(file: _File, reads: Reads, *, is_alone: bool) -> Iterator[UnreadValue]:
@@ -260,7 +232,7 @@ def _of_the_top(file: _File, reads: Reads, *, is_alone: bool) -> Iterator[Unread
         name = symbol.get_name()
         if name not in elsewhere and is_unread(symbol, file.table):
             yield from _told(file, None, name, bindings.get(name, []))
-            yield from _passed_over(file, "", name, file.tree.body)
+            yield from _passed_over(file, file.tree, name, bindings)
 
 
 def _of_settings(file: _File, reads: Reads) -> Iterator[UnreadValue]:

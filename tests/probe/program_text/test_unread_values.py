@@ -221,6 +221,19 @@ def test_an_evaluation_that_is_given_the_preparation_of_inputs_uses_it():
     assert _names(method) == []
 
 
+SPLIT = (
+    "idx = torch.randperm(900)\ntrain, test = {parts}\nfor epoch in range(9):\n"
+    "    loss = F.cross_entropy(model(x, A)[{rows}], y[{rows}])\n    {step}\nprint(model(x, A)[test])\n"
+)
+
+
+@pytest.mark.parametrize("parts", ["idx[:200], idx[200:]", "split(idx)"])
+def test_the_part_that_is_for_training_is_what_is_trained_on(parts):
+    assert _names(SPLIT.format(parts=parts, rows="idx", step="loss.backward()")) == ["train"]
+    assert _names(SPLIT.format(parts=parts, rows="train", step="loss.backward()")) == []
+    assert _names(SPLIT.format(parts=parts, rows="idx", step="print(loss)")) == []  # which trains nothing
+
+
 STEP = "def update(net, batch, gamma):\n    {made}\n    loss = net({used})\n    loss.backward()\nupdate(n, b, 0.9)\n"
 
 
