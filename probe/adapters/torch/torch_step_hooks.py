@@ -1,13 +1,20 @@
 """What a training's optimizers use and do, recorded before and behind each of their steps."""
 
+import sys
 from functools import partial
-from typing import Any
+from types import FrameType
+from typing import Any, Final
+
+from torch.optim import optimizer as optimizers
 
 from ...recording.recorder import Recorder
 from ...tensor_access import Tensor
 from ..step_lifecycle import StepLifecycle
 from .torch_closures import Arguments, closure_of, with_reports
 from .torch_parameters import TorchView
+
+#: The file in which torch wraps the method `step` of each class of optimizers, to call the hooks around it.
+_WRAPS: Final = optimizers.__file__
 
 
 class TorchStepHooks:
@@ -28,11 +35,15 @@ class TorchStepHooks:
         self._is_away = False
         self.count = 0
         self.is_inside = False
+        self._stepping = self._inner = 0  # id of the optimizer, and its steps inside of its step
         self._removed_gradients: list[tuple[Tensor, Tensor]] = []
 
     def before(self, optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Arguments | None:
         """Record what the optimizer is about to use, or return arguments with a closure that has it recorded."""
-        self.is_inside = True
+        if self.is_inside and id(optimizer) == self._stepping and _steps_of(optimizer) > 1:
+            self._inner += 1  # a class that calls `super().step()`, which torch has wrapped as well
+            return None
+        self.is_inside, self._stepping, self._inner = True, id(optimizer), 0
         if self._current.is_idle and len(self._view.optimizers) == 1:
             return None
         if (len(arguments) > 1 or options) and closure_of(arguments, options) is not None:
@@ -66,6 +77,9 @@ class TorchStepHooks:
 
     def after(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
         """Note that the optimizer has stepped, or that a loss scaler has had it leave the weights as they are."""
+        if self._inner and id(optimizer) == self._stepping:
+            self._inner -= 1
+            return
         self.count += 1
         self.is_inside = False
         if self._removed_gradients:
@@ -88,3 +102,17 @@ class TorchStepHooks:
         ]
         for parameter, _ in self._removed_gradients:
             parameter.grad = None
+
+
+def _steps_of(optimizer: Any) -> int:
+    """Return how many calls of the optimizer's `step` are running, one inside of the other.
+
+    What raised has no hook behind it, so that the calls themselves are counted.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    found = 0
+    while frame is not None:
+        is_step = frame.f_code.co_name == "wrapper" and frame.f_code.co_filename == _WRAPS
+        found += is_step and next(iter(frame.f_locals.get("args", ())), None) is optimizer
+        frame = frame.f_back
+    return found

@@ -1,6 +1,7 @@
 """Every optimizer of torch is watched with its slots by their own names, however it is called."""
 
 import inspect
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -91,6 +92,44 @@ def test_a_slot_that_is_a_number_in_some_steps_is_recorded_in_the_others(alike, 
     assert list(steps) == [0, 2]
     other = seen.store.series(seen.run, "2.weight", "optimizer/t/l2_norm")
     assert len(other.steps) == (2 if kept == "alone" else 3)
+
+
+class Halved(torch.optim.SGD):
+    """Steps twice by the half of its rate, by `super().step()`, and refuses a step now and then."""
+
+    refuses = False
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for _ in range(2):
+            super().step(closure)
+        if self.refuses:
+            raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("refused", [(), (1,)], ids=["all well", "one refused"])
+def test_an_optimizer_that_steps_by_its_base_class_makes_one_step(alike, refused):
+    torch.optim.SGD(nn.Linear(1, 1).parameters(), 0.1)  # from here on torch calls the hooks in the base class too
+
+    def train(watching):
+        net = network()
+        optimizer, losses = Halved(net.parameters(), lr=1e-2), []
+        with watching(net, optimizer):
+            for number in range(4):
+                optimizer.zero_grad()
+                loss = net(torch.randn(5, 4)).square().mean()
+                loss.backward()
+                optimizer.refuses = number in refused
+                with suppress(ZeroDivisionError):
+                    optimizer.step()
+                losses.append(loss.item())
+        return losses, net
+
+    seen = alike(train)
+    assert seen.faults() == []
+    recorded = seen.store.series(seen.run, "", "scalar/learning_rate").steps
+    assert len(recorded) == 4 - len(refused)
+    assert seen.store.find_run(seen.run).last_step == 3 - len(refused)
 
 
 @pytest.mark.parametrize("history", [2, 100])
