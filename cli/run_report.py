@@ -47,7 +47,9 @@ class RunReport:
         return without_passwords(self._store)
 
     def _begin(self, run: "Run") -> str:
-        before = run.tags.get("after")
+        from ..watching import AFTER
+
+        before = run.tags.get(AFTER)
         missing = f"; it is trained after {before}, and its steps until that was clear are missing" if before else ""
         return f"run {run.id} is recorded in {self._shown}{missing}"
 

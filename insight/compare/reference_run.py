@@ -7,7 +7,7 @@ rule must see is enough: its numbers are compared, in the median over a few step
 import math
 import re
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final
@@ -248,25 +248,21 @@ def _explained(whole: Diagnosis, parted: Finding, asked: Collection[object]) -> 
         and root.step >= parted.first_step
         and (parted.cause in (root.cause, UNKNOWN) or root.key not in asked)
     ]
-    if not others:
-        return _first(whole, parted)
+    if not others:  # what is seen of it later comes behind the difference itself
+        roots = whole.root_causes
+        return _in_order(whole, sorted(range(len(roots)), key=lambda number: roots[number].key != parted.key))
     told = {root.key: replace(root, explanation=f"{root.explanation}; {parted.explanation}") for root in others}
     kept = [number for number, root in enumerate(whole.root_causes) if root.rule != RULE]
     kept.sort(key=lambda number: whole.root_causes[number].cause != parted.cause)
-    return replace(
-        whole,
-        root_causes=tuple(told.get(whole.root_causes[at].key, whole.root_causes[at]) for at in kept),
-        follows=tuple(whole.follows[at] for at in kept),
-    )
+    return _in_order(replace(whole, root_causes=tuple(told.get(root.key, root) for root in whole.root_causes)), kept)
 
 
-def _first(whole: Diagnosis, parted: Finding) -> Diagnosis:
-    """Put what is different about the run before what is seen of it later."""
-    order = sorted(range(len(whole.root_causes)), key=lambda at: whole.root_causes[at].key != parted.key)
+def _in_order(whole: Diagnosis, numbers: Sequence[int]) -> Diagnosis:
+    """Return the diagnosis with these of its root causes, in this order, each with what follows from it."""
     return replace(
         whole,
-        root_causes=tuple(whole.root_causes[at] for at in order),
-        follows=tuple(whole.follows[at] for at in order),
+        root_causes=tuple(whole.root_causes[number] for number in numbers),
+        follows=tuple(whole.follows[number] for number in numbers),
     )
 
 

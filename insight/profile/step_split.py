@@ -1,12 +1,12 @@
 """Where the time of a step goes, rank by rank: its phases, its collectives, and the rank that the others wait for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...storage import ROOT_SITE, Block, Store
+from ...storage import ROOT_SITE, Block, Series, Store
 from ..rank_work import RankWork, rank_work
 
 __all__ = [
@@ -105,25 +105,29 @@ def step_split(
     """Return the typical step of the rank between two steps; seconds that were not recorded are NaN."""
     known = frozenset(store.metrics(run, rank=rank))
 
-    def read(name: str) -> tuple[NDArray[np.int64], Floats]:
-        """Return the steps and finite values of one scalar."""
+    def read(name: str) -> Series:
+        """Return the finite values of one scalar."""
         metric = f"scalar/{name}"
         if metric not in known:
-            return np.empty(0, np.int64), np.empty(0)
+            return Series(ROOT_SITE, metric, np.empty(0, np.int64), np.empty(0), np.empty(0), 0)
         found = store.series(run, ROOT_SITE, metric, rank=rank, first=first, last=last, limit=_MOST)
         finite = np.isfinite(found.values)
-        return found.steps[finite], found.values[finite]
+        return replace(
+            found,
+            steps=found.steps[finite],
+            values=found.values[finite],
+            times=found.times[finite],
+            total=found.total - int((~finite).sum()),
+        )
 
-    steps, seconds = read("step_seconds")
-    passed, mean_s = (0, float("nan"))
-    if len(steps) > 1 and steps[-1] > steps[0]:
-        passed, mean_s = _paces(store, run, rank, int(steps[0]), int(steps[-1]))
+    timed = read("step_seconds")
+    steps, seconds = timed.steps, timed.values
     times = {name: read(f"time/{name}_seconds") for name in PHASES + INSIDE + BESIDE}
-    medians = {name: _median(values) for name, (_, values) in times.items()}
+    medians = {name: _median(series.values) for name, series in times.items()}
     phases = {name: medians[name] for name in PHASES if np.isfinite(medians[name])}
     total = _median(seconds)
     inside = {name: medians[name] for name in INSIDE if np.isfinite(medians[name])}
-    split = np.unique(np.concatenate([times[name][0] for name in phases])) if phases else np.empty(0, np.int64)
+    split = np.unique(np.concatenate([times[name].steps for name in phases])) if phases else np.empty(0, np.int64)
     whole = _median(_window_means(steps, seconds, split))
     if phases and np.isfinite(whole):
         phases["other"] = max(0.0, whole - sum(phases.values()))
@@ -134,23 +138,22 @@ def step_split(
     order = np.argsort(-seconds, kind="stable")[:5]
     return StepSplit(
         rank=rank,
-        steps=len(seconds),
+        steps=timed.total,
         step_s=total if np.isfinite(total) else sum(phases.values()) or float("nan"),
         slow_s=float(np.percentile(seconds, 95)) if len(seconds) else float("nan"),
         slowest=tuple(int(step) for step in steps[order]),
         phases=phases,
         inside=inside,
         beside={name: medians[name] for name in BESIDE if np.isfinite(medians[name])},
-        passed=passed,
-        mean_s=mean_s,
+        passed=int(steps[-1] - steps[0]) + 1 if len(steps) else 0,
+        mean_s=_pace(timed),
     )
 
 
-def _paces(store: Store, run: str, rank: int, first: int, last: int) -> tuple[int, float]:
-    """Return how many steps there are from one that was timed to another, and their mean seconds by the clock."""
-    ends = (store.series(run, ROOT_SITE, "scalar/step_seconds", rank=rank, first=at, last=at) for at in (first, last))
-    begun, ended = (float(end.times[0]) for end in ends)
-    return last - first + 1, (ended - begun) / (last - first)
+def _pace(timed: Series) -> float:
+    """Return the mean seconds of a step, from the first that was timed to the last, by the clock; NaN if unknown."""
+    between = timed.steps[-1] - timed.steps[0] if len(timed.steps) else 0
+    return float((timed.times[-1] - timed.times[0]) / between) if between else float("nan")
 
 
 def _window_means(steps: NDArray[np.int64], seconds: Floats, ends: NDArray[np.int64]) -> Floats:

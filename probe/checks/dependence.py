@@ -73,12 +73,14 @@ def samples_are_independent(probe: ModelProbe, samples: int | None, *, is_batche
         moves = probe.moves(probe.answers(_first_replaced(tensors, shared)))
     except NotAnswered as reason:
         return undecided(MIXED, _APART, str(reason))
-    if moves and all(tuple(move.shape) == (shared, shared) for move in moves):
-        return _before_the_pairs(probe, _first_replaced(tensors, shared), shared)
+    is_told = has_pairs = False
     for at, answer in enumerate(moves):
         move = answer if answer.dim() < 3 or answer.shape[0] == shared else answer.transpose(0, 1)  # time comes first
-        if move.dim() == 0 or move.shape[0] != shared or tuple(move.shape) == (shared, shared):
+        is_of_pairs = tuple(move.shape) == (shared, shared)
+        has_pairs |= is_of_pairs
+        if is_of_pairs or move.dim() == 0 or move.shape[0] != shared:
             continue
+        is_told = True
         felt = (move.reshape(shared, -1).amax(1) > probe.limit(at)).nonzero().reshape(-1).tolist()
         others = [row for row in felt if row]
         if others and probe.reads_rows_in_turn(shared):
@@ -93,7 +95,9 @@ def samples_are_independent(probe: ModelProbe, samples: int | None, *, is_batche
                 samples=shared,
                 difference=float(move[others[0]].max()),
             ).at(beginning_of(probe, _first_replaced(tensors, shared), rows_but_the_first(shared)))
-    return held(MIXED, _APART, samples=shared) if moves else None
+    if not is_told:  # no output has a row for each sample
+        return _before_the_pairs(probe, _first_replaced(tensors, shared), shared) if has_pairs else None
+    return held(MIXED, _APART, samples=shared)
 
 
 def _before_the_pairs(probe: ModelProbe, changes: Mapping[str, torch.Tensor], samples: int) -> CheckResult | None:

@@ -190,6 +190,11 @@ def called(node: ast.AST | None) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
+def goes_backward(scope: ast.AST) -> bool:
+    """Return whether a scope calls `backward`, so that it trains."""
+    return any(called(one) == "backward" for one in walked(scope))
+
+
 def is_given(node: Function, name: str, reads: Reads) -> bool:
     """Return whether callers give this parameter: it has no default, or a call names it."""
     ordered = [*node.args.posonlyargs, *node.args.args]

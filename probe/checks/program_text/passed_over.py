@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from .bindings import Binding, Function, called
+from .bindings import Binding, Function, called, goes_backward
 from .expressions import is_name, names_in
 from .names import EVALUATION, TRAINING, acts_in_transition, words_of
 from .trees import walked
@@ -50,7 +50,7 @@ def replayed_actions(name: str, function: Function, bindings: Iterable[Binding])
         name: It is read by nothing in the function.
     """
     is_bootstrap = any(called(one) in ("max", "amax") for one in walked(function) if isinstance(one, ast.Call))
-    if not is_bootstrap or not _trains(function):
+    if not is_bootstrap or not goes_backward(function):
         return
     lines = (one.line for one in bindings if one.is_part and acts_in_transition(name, one.beside))
     yield from [*lines][:1]
@@ -63,11 +63,7 @@ def parts_for_training(name: str, scope: ast.AST, made: Mapping[str, Sequence[Bi
         name: It is read by nothing.
         made: What gives each name of the scope its values.
     """
-    if words_of(name).isdisjoint(TRAINING) or not _trains(scope):
+    if words_of(name).isdisjoint(TRAINING) or not goes_backward(scope):
         return
     beside = {one.line for other, them in made.items() if words_of(other) & EVALUATION for one in them}
     yield from [one.line for one in made.get(name, ()) if one.line in beside][:1]
-
-
-def _trains(scope: ast.AST) -> bool:
-    return any(called(one) == "backward" for one in walked(scope) if isinstance(one, ast.Call))

@@ -4,7 +4,7 @@ import ast
 import re
 from typing import Final
 
-from .bindings import Binding, Function, called
+from .bindings import Binding, Function, called, goes_backward
 from .names import REWARDS, words_of
 from .trees import walked
 
@@ -46,7 +46,7 @@ def is_product(name: str, binding: Binding, function: Function) -> bool:
     made_by, words = called(binding.value), words_of(name)
     if name in _CODES:
         return not words_of(made_by).isdisjoint(_QUANTIZING)
-    if not _trains(function):
+    if not goes_backward(function):
         return False
     if name in _INPUTS:
         return bool(made_by) and made_by not in ("next", "to")
@@ -83,10 +83,6 @@ def _is_fitted(value: ast.expr | None) -> bool:
     if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "fit"):
         return False
     return _PREPARING.search(called(value.func.value)) is not None
-
-
-def _trains(function: Function) -> bool:
-    return any(called(one) == "backward" for one in walked(function) if isinstance(one, ast.Call))
 
 
 def _discounts(function: Function) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mindscope.insight.profile import advise, render_profile
+from mindscope.insight.profile import advise, render_profile, step_split
 from mindscope.insight.profile.run_profile import profile
 from mindscope.insight.profile.step_split import StepSplit, rank_times
 from mindscope.storage import (
@@ -224,3 +224,9 @@ def test_of_a_thinned_run_the_monitors_share_is_that_of_all_its_steps():
     assert "22 of 100 steps were recorded; all take 100 ms in the mean" in render_profile(found)
     whole = profile(*stored(map(record, range(40)))).splits[0]
     assert not whole.is_thinned
+
+
+def test_a_long_run_of_which_every_step_was_recorded_is_not_thinned(monkeypatch):
+    monkeypatch.setattr(step_split, "_MOST", 10)  # points that are read of a series
+    (split,) = profile(*stored(map(record, range(40)))).splits
+    assert (split.steps, split.passed, split.is_thinned) == (40, 40, False)

@@ -64,13 +64,14 @@ def test_a_softmax_over_the_batch_mixes_samples(tmp_path, axis, outcome):
 class TwoTowers(nn.Module):
     """Scores all pairs of users and items of a batch, `(samples, samples)`."""
 
-    def __init__(self, axis):
+    def __init__(self, axis, *, with_scale):
         super().__init__()
-        self.user, self.item, self.axis = nn.Linear(4, 6), nn.Linear(5, 6), axis
+        self.user, self.item, self.with_scale = nn.Linear(4, 6), nn.Linear(5, 6), with_scale
         self.user_end, self.item_end = (nn.Sequential(Normalised(axis)) for _ in range(2))
 
     def forward(self, user, item):
-        return self.user_end(self.user(user)) @ self.item_end(self.item(item)).T * 4.0
+        scores = self.user_end(self.user(user)) @ self.item_end(self.item(item)).T * 4.0
+        return (scores, self.user.weight.norm()) if self.with_scale else scores
 
 
 class Normalised(nn.Module):
@@ -82,13 +83,15 @@ class Normalised(nn.Module):
         return functional.normalize(x, dim=self.axis)
 
 
+@pytest.mark.parametrize("with_scale", [False, True], ids=["pairs", "pairs and a number"])
 @pytest.mark.parametrize(("axis", "outcome"), [(1, None), (0, "broken")])
-def test_towers_that_answer_for_pairs_are_tried_before_the_pairs(tmp_path, axis, outcome):
+def test_towers_that_answer_for_pairs_are_tried_before_the_pairs(tmp_path, axis, outcome, with_scale):
     torch.manual_seed(0)
-    model = TwoTowers(axis)
+    model = TwoTowers(axis, with_scale=with_scale)
 
     def loss():
-        return functional.cross_entropy(model(torch.randn(8, 4), torch.randn(8, 5)), torch.arange(8))
+        answer = model(torch.randn(8, 4), torch.randn(8, 5))
+        return functional.cross_entropy(answer[0] if with_scale else answer, torch.arange(8))
 
     assert outcomes(tmp_path, model, loss).get(("samples_are_independent", "")) == outcome
 

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final
 
-from ..bindings import Function, called, names_given, parameters_of
+from ..bindings import Function, called, goes_backward, names_given, parameters_of
 from ..expressions import assignments, blocks_in, calls_in, is_name, name_of, names_in, words_in
 from ..known_values import values_of_names
 from ..names import EVALUATION, TRAINING, words_of
@@ -149,7 +149,7 @@ def _folds_share_a_model(tree: ast.AST) -> Iterator[Found]:
 
 def _trained_in(loop: ast.For, trainers: Container[str]) -> Iterator[str]:
     """Yield the names of optimizers that a loop steps itself, and of models that it hands to functions that train."""
-    has_backward = any(isinstance(one, ast.Call) and called(one) == "backward" for one in walked(loop))
+    has_backward = goes_backward(loop)
     for call in (one for one in walked(loop) if isinstance(one, ast.Call)):
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         if has_backward and called(call) == "step" and isinstance(owner, ast.Name) and words_of(owner.id) & _OPTIMIZERS:
